@@ -81,7 +81,7 @@ Result<InterchangeModel> read_own_model(const std::string& path, int num_threads
 Result<InterchangeModel> read_imported(const CheckpointImportOptions& options, int num_threads,
                                        CommandIo& io) {
   if (options.adapters.empty()) return read_foreign_model(options.path);
-  TRIREME_TRY_DONE(require_folder(options.adapters));
+  TRIREME_TRY_DONE(require_adapters(options.adapters));
   TRIREME_TRY(base, is_own_model(options.path) ? read_own_model(options.path, num_threads, io)
                                                : read_foreign_model(options.path));
   return read_peft_adapters(std::move(base), options.adapters);

@@ -124,6 +124,36 @@ TEST_F(Interchange, AdaptersAreReadWrittenAndMerged) {
   EXPECT_EQ(quantised.error().kind, ErrorKind::Usage);
 }
 
+TEST_F(Interchange, AWrongFolderOfAdaptersIsCalledWhatItIs) {
+  make("llama", ModelFamily::Llama);
+  ASSERT_TRUE(run_checkpoint_import({path("llama"), path("base")}, io_).ok());
+  fs::create_directories(path("empty"));
+  fs::create_directories(path("half"));
+  std::ofstream(path("half/adapter_config.json")) << "{}";
+  fs::create_directories(path("pickled"));
+  std::ofstream(path("pickled/adapter_config.json")) << "{}";
+  std::ofstream(path("pickled/adapter_model.bin")) << "x";
+  for (const auto& [name, part] : {std::pair{"missing", "no such folder"},
+                                   {"llama/config.json", "a file"},
+                                   {"empty", "has no adapter_config.json"},
+                                   {"half", "no adapter_model.safetensors"},
+                                   {"pickled", "save it again with safe_serialization"},
+                                   {"base", "a checkpoint or a run of Trireme"},
+                                   {"llama", "a whole model (config.json)"}}) {
+    const auto refused = run_checkpoint_import(
+        {.path = path("llama"), .out = path("ck"), .adapters = path(name)}, io_);
+    ASSERT_FALSE(refused.ok()) << name;
+    EXPECT_EQ(refused.error().kind, ErrorKind::Usage) << name;
+    const std::string& message = refused.error().message;
+    EXPECT_TRUE(message.starts_with("--adapters " + path(name) + ": ")) << message;
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_NE(message.find("a folder with adapter_config.json and adapter_model.safetensors"),
+              std::string::npos)
+        << message;
+    EXPECT_FALSE(fs::exists(path("ck"))) << name;
+  }
+}
+
 TEST_F(Interchange, TheTokenizerComesAlong) {
   make("gpt2", ModelFamily::Gpt2);
   ASSERT_TRUE(run_checkpoint_import({path("gpt2"), path("ck")}, io_).ok());

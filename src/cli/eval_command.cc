@@ -101,8 +101,10 @@ Result<EvaluatedText> encode_text(const EvalOptions& options, const Tokenizer* t
                  " has no tokenizer.json, so it cannot read a text: give a token file instead");
   }
   TRIREME_TRY(format, parse_text_format(options.format));
-  TRIREME_TRY(reader, TextReader::open(
-                          {.paths = {options.data}, .format = format, .field = options.field}));
+  TRIREME_TRY(reader, TextReader::open({.paths = {options.data},
+                                        .format = format,
+                                        .field = options.field,
+                                        .is_binary_read = options.is_binary_read}));
   ThreadTeam team(thread_count(0));
   TextEncoder encoder(*tokenizer, team);
   TextBatch batch;

@@ -15,6 +15,7 @@ struct EvalOptions {
   std::string data;                    // a text file, or a token file of `trireme data prepare`
   std::string format = "auto";         // of the text: a name of parse_text_format
   std::string field = "text";          // of a JSON line: the one with the document
+  bool is_binary_read = false;         // --binary
   std::vector<std::string> overrides;  // --set SECTION.KEY=VALUE
   std::optional<int> ranks;            // --ranks; derives parallel.dp
   bool json = false;

@@ -78,6 +78,19 @@ TEST_F(EvalCommand, TheBestCheckpointAndItsVocabularyAreFoundByName) {
   EXPECT_NE(succeed(penalized), whole);
 }
 
+// Bytes that are no text are refused with an option of this command, and evaluated with it.
+TEST_F(EvalCommand, BinaryDataNeedAnOptionThatTheRefusalNames) {
+  std::ofstream("data.gguf") << "GGUF with some more bytes";
+  std::ofstream("zeros") << std::string("some\0more", 9);
+  for (const char* file : {"data.gguf", "zeros"}) {
+    const CommandAnswer refused = answer_of({"eval", "run", file});
+    EXPECT_EQ(refused.exit_code, 4) << refused.err;
+    EXPECT_NE(refused.err.find("--binary"), std::string::npos) << refused.err;
+    const Json read = eval({"--binary"}, file);
+    EXPECT_EQ(read["bytes"].get<int64_t>(), int64_t(std::filesystem::file_size(file)) - 1);
+  }
+}
+
 TEST_F(EvalCommand, SaysWhyAModelAndATextDoNotFit) {
   std::ofstream("one.txt") << "";
   for (const auto& [args, part] :

@@ -1,5 +1,7 @@
 #include "cli/path_checks.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "checkpoint/find_checkpoint.h"
@@ -16,6 +18,43 @@ Status require_folder(const std::string& path) {
   }
   return Error{ErrorKind::Usage,
                path + ": no such folder; name a checkpoint or a run directory, such as runs/demo"};
+}
+
+Status require_adapters(const std::string& path) {
+  std::error_code ignored;
+  const auto has = [&](const char* name) { return fs::exists(path + "/" + name, ignored); };
+  const std::string expected =
+      "--adapters names a folder with adapter_config.json and adapter_model.safetensors, as PEFT "
+      "writes it";
+  if (!fs::exists(path, ignored)) {
+    return usage(fmt::format("--adapters {}: no such folder; {}", path, expected));
+  }
+  if (!fs::is_directory(path, ignored)) {
+    return usage(fmt::format("--adapters {}: a file; {}", path, expected));
+  }
+  if (has("adapter_config.json")) {
+    if (has("adapter_model.safetensors")) return Done{};
+    return usage(fmt::format(
+        "--adapters {}: has adapter_config.json, but no adapter_model.safetensors{}; {}", path,
+        has("adapter_model.bin") ? ", only adapter_model.bin, which may hold code: save it again "
+                                   "with safe_serialization"
+                                 : "",
+        expected));
+  }
+  if (is_own_model(path)) {
+    return usage(fmt::format(
+        "--adapters {}: a checkpoint or a run of Trireme; {}. If it was trained with "
+        "model.lora_rank, `trireme checkpoint export {} --format peft --out DIR` writes such a "
+        "folder",
+        path, expected, path));
+  }
+  if (has("config.json")) {
+    return usage(
+        fmt::format("--adapters {}: a whole model (config.json); {}. A model is imported "
+                    "without --adapters",
+                    path, expected));
+  }
+  return usage(fmt::format("--adapters {}: has no adapter_config.json; {}", path, expected));
 }
 
 bool is_own_model(const std::string& path) {

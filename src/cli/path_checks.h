@@ -10,6 +10,10 @@ namespace trireme {
 // damage.
 Status require_folder(const std::string& path);
 
+// Checks that --adapters names a folder of adapters as PEFT writes it. Otherwise the error says
+// what it is instead.
+Status require_adapters(const std::string& path);
+
 // Returns true if the path is a checkpoint or a run directory of Trireme.
 bool is_own_model(const std::string& path);
 

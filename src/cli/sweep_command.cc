@@ -132,11 +132,13 @@ class Sweep {
   }
 
   Status begin(size_t index) {
-    int64_t later_steps = 0;
+    SweepProgress::Later later;
     for (size_t i = index + 1; i < record_.trials.size(); ++i) {
-      if (!is_over(record_.trials[i].state)) later_steps += plan_.trials[i].config.run.steps;
+      if (is_over(record_.trials[i].state)) continue;
+      ++later.trials;
+      later.steps += plan_.trials[i].config.run.steps;
     }
-    progress_.begin_trial(trial_name(index), index + 1, later_steps);
+    progress_.begin_trial(trial_name(index), index + 1, later);
     record_.trials[index].state = TrialState::Running;
     record_.trials[index].reason.clear();
     return save();
@@ -161,13 +163,14 @@ class Sweep {
 
   void tell_end(size_t index) {
     const SweepTrial& trial = record_.trials[index];
-    progress_.say(fmt::format("{}: {}", trial_text(record_.spec, trial, index), end_text(trial)));
     const std::optional<size_t> best = record_.best();
-    if (!best || record_.spec.lr_range) return;
-    const SweepTrial& leader = record_.trials[*best];
-    progress_.show_best(fmt::format(
-        "best {} ({})", format_fixed(leader.val_loss.value_or(leader.loss.value_or(0.0)), 4),
-        trial_name(*best)));
+    if (best && !record_.spec.lr_range) {
+      const SweepTrial& leader = record_.trials[*best];
+      progress_.show_best(fmt::format(
+          "best {} ({})", format_fixed(leader.val_loss.value_or(leader.loss.value_or(0.0)), 4),
+          trial_name(*best)));
+    }
+    progress_.say(fmt::format("{}: {}", trial_text(record_.spec, trial, index), end_text(trial)));
   }
 
   Status save() const {

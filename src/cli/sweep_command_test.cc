@@ -195,7 +195,8 @@ TEST_F(SweepCommand, NothingRunsIfAnythingIsWrong) {
   refused({}, "nothing is swept");
   refused({"--over", "optim.lrr=1,2"}, "did you mean optim.lr?");
   refused({"--over", "optim.lr=0..1:log5"}, "a log range has only numbers above 0");
-  refused({"--over", "optim.lr=1e-3,-1"}, "trial-002: ");
+  refused({"--over", "optim.lr=1e-3,-1"},
+          "trial-002: --over optim.lr=1e-3,-1 (optim.lr=-1): optim.lr = -1.0 ");
   refused({"--over", "optim.name=adamw,adam"}, "optim.name = \"adam\" is unknown");
   refused({"--over", "model.heads=2,3"}, "trial-002: ");
   refused({"--over", "batch.micro_sequences=1,3"}, "trial-002: ");

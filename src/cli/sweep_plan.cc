@@ -101,6 +101,25 @@ Result<std::vector<SweepPoint>> points_of(const SweepOptions& options, SweepSpec
   return grid_points(spec.keys);
 }
 
+// The values of a trial are given to its configuration as those of --set are, but the user has
+// written another option.
+Error in_words_of_sweep(Error error, const std::vector<std::string>& own,
+                        const SweepOptions& options) {
+  for (const std::string& assignment : own) {
+    const std::string key = assignment.substr(0, assignment.find('=') + 1);
+    std::string written = "--lr-range " + options.lr_range;
+    for (const std::string& over : options.over) {
+      if (over.starts_with(key)) written = fmt::format("--over {} ({})", over, assignment);
+    }
+    const std::string told = "--set " + assignment + ":";
+    for (size_t at = 0; (at = error.message.find(told, at)) != std::string::npos;) {
+      error.message.replace(at, told.size() - 1, written);
+      at += written.size();
+    }
+  }
+  return error;
+}
+
 // Loads a trial's configuration and plans it, so that no trial is refused in the middle of a sweep.
 Result<RunPlan> plan_trial(const RunConfigOptions& config, const CommandIo& io,
                            std::vector<LoadedConfig>& trials) {
@@ -141,7 +160,8 @@ Result<SweepPlan> plan_sweep(const SweepOptions& options, const CommandIo& io) {
     config.overrides.insert(config.overrides.end(), own.begin(), own.end());
     const Result<RunPlan> trial = plan_trial(config, io, plan.trials);
     if (!trial.ok()) {
-      return points.size() == 1 ? trial.error() : with_context(trial.error(), trial_name(i));
+      const Error error = in_words_of_sweep(trial.error(), own, options);
+      return points.size() == 1 ? error : with_context(error, trial_name(i));
     }
     steps.insert(trial->config.run.steps);
     tokens.insert(trial->tokens_per_step());

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "base/units.h"
 
@@ -12,15 +14,40 @@ constexpr int64_t kSweepRedrawNs = 100'000'000;
 
 }  // namespace
 
+void SweepClock::end_step(double now_s, double step_s) {
+  if (is_starting_) {
+    starts_s_ += std::max(0.0, now_s - last_s_ - step_s);
+    steps_s_ += step_s;
+    ++num_begun_;
+  } else {
+    steps_s_ += now_s - last_s_;  // validations and saves are part of it
+  }
+  is_starting_ = false;
+  ++num_steps_;
+  last_s_ = now_s;
+}
+
+double SweepClock::left_s(int64_t steps_left, int64_t trials_left) const {
+  if (num_steps_ == 0) return 0.0;
+  return steps_s_ / double(num_steps_) * double(steps_left) +
+         starts_s_ / double(num_begun_) * double(trials_left);
+}
+
 SweepProgress::SweepProgress(CommandIo& io, size_t num_trials)
     : line_(io.err, standard_progress_style(io.err_is_terminal, io.color)),
-      num_trials_(num_trials),
-      begin_ns_(monotonic_ns()) {}
+      num_trials_(num_trials) {}
 
-void SweepProgress::begin_trial(const std::string& name, size_t number, int64_t later_steps) {
+void SweepProgress::begin_trial(const std::string& name, size_t number, const Later& later) {
   name_ = name;
   trial_ = fmt::format("trial {}/{}", number, num_trials_);
-  later_steps_ = later_steps;
+  later_ = later;
+  clock_.begin(double(monotonic_ns()) * 1e-9);
+}
+
+// The line of the last step shows it, too.
+void SweepProgress::show_best(const std::string& text) {
+  best_ = text;
+  if (newest_.step > 0) show(newest_);
 }
 
 void SweepProgress::resume_trial(int64_t done_steps) {
@@ -32,21 +59,21 @@ void SweepProgress::say(const std::string& text) { line_.print(text); }
 void SweepProgress::finish() { line_.finish(); }
 
 void SweepProgress::on_step(const StepReport& report) {
-  ++trained_steps_;
   const int64_t now_ns = monotonic_ns();
+  clock_.end_step(double(now_ns) * 1e-9, report.step_s);
+  newest_ = report;
+  newest_.expert_loads = {};  // valid only during this call
   if (now_ns - shown_ns_ < kSweepRedrawNs && report.step != report.total_steps) return;
   shown_ns_ = now_ns;
   show(report);
 }
 
-// The time per step has everything in it: starts, validations and saves.
 void SweepProgress::show(const StepReport& report) {
-  const double per_step_s = double(shown_ns_ - begin_ns_) * 1e-9 / double(trained_steps_);
-  const int64_t left = report.total_steps - report.step + later_steps_;
+  const double left_s =
+      clock_.left_s(report.total_steps - report.step + later_.steps, later_.trials);
   std::vector<std::string> parts = {
       trial_, fmt::format("step {}/{}", report.step, report.total_steps),
-      "loss " + format_fixed(report.loss, 4),
-      fmt::format("ETA {}", format_duration(per_step_s * double(left)))};
+      "loss " + format_fixed(report.loss, 4), fmt::format("ETA {}", format_duration(left_s))};
   if (!best_.empty()) parts.push_back(best_);
   parts.push_back(fmt::format("{} tok/s", format_rate(report.tokens_per_s)));
   parts.push_back(fmt::format("lr {:.2e}", report.lr));

@@ -78,6 +78,7 @@ void TrainProgress::on_eval(const EvalReport& report) {
     rank = report.is_best() ? ", the best so far"
                             : fmt::format(" (best: {} at step {})", best, report.best_step);
     best_ = fmt::format("best val {} at {}", best, report.best_step);
+    is_newest_shown_ = false;  // the line shows the best validation before this one
   }
   say(fmt::format("step {}: validation loss {}{}{}", report.step, format_fixed(report.val_loss, 4),
                   bits, rank));

@@ -42,6 +42,23 @@ TEST(TrainProgress, MemoryIsThatOfTheRankThatNeedsMost) {
   EXPECT_NE(shown.find("| 5.0 MiB a rank\n"), std::string::npos) << shown;
 }
 
+// The last line of a log is written after the validation of the last step.
+TEST(TrainProgress, TheLineShowsTheBestOfTheNewestValidation) {
+  std::ostringstream out, err;
+  CommandIo io{out, err};
+  TrainProgress progress(io);
+  progress.begin(plan_of_two_ranks(), {}, true);
+  for (const int64_t step : {1, 2}) {
+    const double loss = 4.0 - double(step);
+    progress.on_step({.step = step, .total_steps = 2});
+    progress.on_eval({.step = step, .val_loss = loss, .best_loss = loss, .best_step = step});
+  }
+  progress.end();
+  const std::string log = err.str();
+  EXPECT_NE(log.rfind("best val 2.0000 at 2 |"), std::string::npos) << log;
+  EXPECT_GT(log.rfind("step 2/2"), log.rfind("validation loss")) << log;
+}
+
 TEST(TrainProgress, WhatIsNoNumberHasOneSpelling) {
   for (const double nan : {std::nan(""), -std::nan("")}) {
     const std::string shown =

@@ -1,7 +1,5 @@
 #include "data/chat_encoder.h"
 
-#include <fmt/format.h>
-
 #include "data/token_file.h"
 
 namespace trireme {
@@ -29,7 +27,7 @@ Status ChatEncoder::encode_document(std::string_view line, WordCache& cache,
   return Done{};
 }
 
-Status ChatEncoder::encode(TextBatch& batch, int64_t first_document,
+Status ChatEncoder::encode(TextBatch& batch, const TextReader& reader,
                            TextEncoder::Encoded& encoded) {
   const std::vector<size_t>& ends = batch.document_ends;
   if (tokens_.size() < ends.size()) tokens_.resize(ends.size());
@@ -44,8 +42,7 @@ Status ChatEncoder::encode(TextBatch& batch, int64_t first_document,
   encoded.document_ends.clear();
   for (size_t document = 0; document < ends.size(); ++document) {
     if (!statuses[document].ok()) {
-      return with_context(statuses[document].error(),
-                          fmt::format("conversation {}", first_document + int64_t(document) + 1));
+      return with_context(statuses[document].error(), reader.place(document));
     }
     encoded.tokens.insert(encoded.tokens.end(), tokens_[document].begin(), tokens_[document].end());
     encoded.document_ends.push_back(encoded.tokens.size());

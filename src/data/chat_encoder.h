@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "data/chat.h"
+#include "data/text_reader.h"
 #include "device/thread_team.h"
 #include "tokenizer/special_tokens.h"
 #include "tokenizer/text_batch.h"
@@ -22,9 +23,9 @@ class ChatEncoder {
  public:
   ChatEncoder(const Tokenizer& tokenizer, ChatTemplate chat, ThreadTeam& team);
 
-  // Encodes the complete documents of the batch and removes them from it. `first_document` is the
-  // number of documents before this batch; an error names a document by its number, from 1.
-  Status encode(TextBatch& batch, int64_t first_document, TextEncoder::Encoded& encoded);
+  // Encodes the complete documents of the batch, which the last read() of `reader` has appended to
+  // an empty one, and removes them from it. An error names the file and the line of a document.
+  Status encode(TextBatch& batch, const TextReader& reader, TextEncoder::Encoded& encoded);
 
  private:
   Status encode_document(std::string_view line, WordCache& cache,

@@ -121,10 +121,17 @@ TEST_F(ChatFiles, PreparedConversationsHoldAllTextAndCountOnlyAnswers) {
 
 TEST_F(ChatFiles, AWrongLineIsNamedAndConversationsWithoutAnswersAreRefused) {
   const std::string good = std::string(kPrompt) + "\n";
-  const auto wrong = prepare_lines(good + good + "{\"prompt\": 1}\n", 1 << 20, 1);
-  ASSERT_FALSE(wrong.ok());
-  EXPECT_NE(wrong.error().message.find("conversation 3"), std::string::npos)
-      << wrong.error().message;
+  // Blank lines are no conversations but count as lines. Blocks end anywhere.
+  for (const int64_t block : {int64_t{1} << 20, int64_t{100}}) {
+    for (const std::string& bad : {std::string(R"({"prompt": 1})"), std::string("{no JSON")}) {
+      std::string lines;
+      for (int k = 0; k < 20; ++k) lines += good + "\n";
+      const auto wrong = prepare_lines(lines + bad + "\n" + good, block, 2);
+      ASSERT_FALSE(wrong.ok());
+      EXPECT_NE(wrong.error().message.find(path("chat.jsonl") + ":41: "), std::string::npos)
+          << wrong.error().message;
+    }
+  }
   const auto silent =
       prepare_lines(R"({"messages": [{"role": "user", "content": "Hi"}]})", 1 << 20, 1);
   ASSERT_FALSE(silent.ok());

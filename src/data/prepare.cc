@@ -127,7 +127,7 @@ Status Preparation::encode_all() {
   while (true) {
     is_text_good_ = false;
     TRIREME_TRY(more, reader_.read(batch, options_.block_bytes));
-    TRIREME_TRY_DONE(chat_encoder_ ? chat_encoder_->encode(batch, document_, encoded)
+    TRIREME_TRY_DONE(chat_encoder_ ? chat_encoder_->encode(batch, reader_, encoded)
                                    : encoder_.encode(batch, encoded));
     is_text_good_ = true;
     TRIREME_TRY_DONE(route(encoded));

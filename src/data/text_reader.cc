@@ -151,6 +151,7 @@ bool TextReader::can_seek() const {
 Result<bool> TextReader::read(TextBatch& batch, int64_t block_bytes) {
   const size_t begin = batch.text.size();
   const size_t goal = begin + static_cast<size_t>(block_bytes);
+  places_.clear();
   while (batch.text.size() < goal && file_index_ < files_.size()) {
     if (open_file_ == nullptr) TRIREME_TRY_DONE(open_file());
     TRIREME_TRY_DONE(read_block(batch, std::min(kReadBytes, goal - batch.text.size())));
@@ -260,6 +261,7 @@ Status TextReader::take_line(std::string_view line, TextBatch& batch) {
   const bool is_blank = line.find_first_not_of(" \t") == std::string_view::npos;
   if (format == TextFormat::Lines || (format == TextFormat::Chat && !is_blank)) {
     batch.text += line;
+    if (format == TextFormat::Chat) places_.emplace_back(file_index_, line_number_);
   } else if (!is_blank) {
     auto read = append_json_string(line, field_, batch.text, report_.num_replaced);
     if (!read.ok()) {
@@ -280,6 +282,11 @@ void TextReader::end_document(TextBatch& batch, bool is_empty) {
   }
   ++report_.num_documents;
   batch.document_ends.push_back(batch.text.size());
+}
+
+std::string TextReader::place(size_t document) const {
+  const auto& [file, line] = places_.at(document);
+  return fmt::format("{}:{}", shown(files_[file].path), line);
 }
 
 TextReader::Position TextReader::position(int64_t unused_bytes) const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -69,6 +70,10 @@ class TextReader {
   // Resumes reading at `position`. `report` is that of the reading so far.
   Status seek(const Position& position, const Report& report);
 
+  // Of a document of TextFormat::Chat that the last read() has appended, counted from 0: where it
+  // stands, such as "chat.jsonl:17".
+  std::string place(size_t document) const;
+
   const Report& report() const { return report_; }
   // Notes for the user about the text, one sentence each; empty if there are none.
   std::vector<std::string> notes() const;
@@ -100,6 +105,7 @@ class TextReader {
   int64_t line_number_ = 0;  // lines taken from it
   std::string pending_;      // for Lines and JsonLines: text read but not yet taken
   size_t searched_ = 0;      // its bytes known to contain no line end
+  std::vector<std::pair<size_t, int64_t>> places_;  // of Chat: file and line of each document
   Utf8Check utf8_;
 };
 

@@ -41,6 +41,40 @@ TEST_F(Fp16, LearnsWhatFp32Learns) {
   }
 }
 
+// Such a run is short: a longer one is given up after 32 steps in a row. One update is enough.
+TEST_F(Fp16, ARunThatSkipsEveryStepFailsAndSaysWhatToChange) {
+  RunConfig config = four_sequences(ComputeChoice::Fp16, 30);
+  config.precision.loss_scale = 0x1p24;
+  int64_t skipped = 0;
+  for (const Step& step : steps_of(config, "long")) {
+    if (!step.skipped) break;
+    ++skipped;
+  }
+  ASSERT_GT(skipped, 1);
+  for (const int dp : {1, 2}) {
+    config.parallel.dp = dp;
+    config.run.steps = skipped;
+    const Outcome failed = outcome_of(config, fmt::format("none-{}", dp));
+    ASSERT_FALSE(failed.result.ok());
+    EXPECT_EQ(failed.result.error().kind, ErrorKind::Runtime);
+    EXPECT_NE(failed.result.error().message.find("no gradient was finite in any step"),
+              std::string::npos)
+        << failed.result.error().message;
+    EXPECT_NE(failed.result.error().message.find("precision.loss_scale = 16777216"),
+              std::string::npos)
+        << failed.result.error().message;
+    config.run.steps = skipped + 1;
+    EXPECT_TRUE(outcome_of(config, fmt::format("one-{}", dp)).result.ok());
+  }
+  RunConfig huge = four_sequences(ComputeChoice::Fp32, 3);
+  huge.model.init_stddev = 3e38;
+  const Outcome failed = outcome_of(huge, "huge");
+  ASSERT_FALSE(failed.result.ok());
+  EXPECT_NE(failed.result.error().message.find("model.init_stddev"), std::string::npos)
+      << failed.result.error().message;
+  EXPECT_EQ(failed.result.error().message.find("loss_scale"), std::string::npos);
+}
+
 // A loss scale that is too large skips steps until it fits. Every layout skips the same steps, and
 // a run that is stopped during them resumes with the same results.
 TEST_F(Fp16, SkipsOverflowsAlikeOnEveryLayoutAndAfterAStop) {

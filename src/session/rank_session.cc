@@ -35,6 +35,7 @@
 #include "session/data_facts.h"
 #include "session/first_steps.h"
 #include "session/goodput_record.h"
+#include "session/idle_checks.h"
 #include "session/job_record.h"
 #include "session/learned_hardware.h"
 #include "session/rank_hardware.h"
@@ -161,8 +162,8 @@ void RankSession::tell_crowding() const {
   const int64_t threads = int64_t(ranks) * plan_.num_threads;
   if (host.num_cores <= 0 || threads <= host.num_cores) return;
   tell(fmt::format(
-      "{} ranks of run.threads_per_rank = {} share {} cores, so they wait for each other "
-      "longer than predicted",
+      "{} ranks of run.threads_per_rank = {} share {} cores: the prediction gives each an equal "
+      "share, and how long they wait for their turns is not in it",
       ranks, plan_.num_threads, host.num_cores));
 }
 
@@ -631,7 +632,10 @@ Result<SessionResult> RankSession::run() {
   page.enter(RankPhase::WarmUp, state_ns);
   const RunSection& run = plan_.config.run;
   if (position.step >= run.steps || has_settled(run, position)) return leave_as_it_is(position);
-  if (!options_.order) tell_notes();
+  if (!options_.order) {
+    tell_notes();
+    for (const std::string& note : idle_checks(plan_.config, position.step)) tell(note);
+  }
   measure_machine();
   Records records;
   TRIREME_TRY_DONE(begin_records(position, records));

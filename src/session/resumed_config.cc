@@ -73,15 +73,42 @@ std::string text_of(const RunConfig& config, std::string_view key) {
   return "";
 }
 
+// The number that the model has, where the key says only how it is derived.
+std::string shown(const RunConfig& config, const ModelSpec& model, std::string_view key) {
+  if (key == "model.lora_alpha" && config.model.lora_alpha == 0.0) {
+    return fmt::format("{:g} (the default, 2 model.lora_rank)",
+                       model.lora_scale * double(model.lora_rank));
+  }
+  if (key == "model.vocab_size") return std::to_string(model.vocab_size);
+  return text_of(config, key);
+}
+
+// Adapters of one shape do not become those of another, but the model that they make does.
+std::string adapters_remedy(const ModelKey& key, const std::string& saved,
+                            const std::string& folder) {
+  return fmt::format(
+      "resume with {} = {}, or train new adapters on the merged weights: `trireme checkpoint "
+      "export "
+      "{} --format hf --out MERGED`, then `trireme checkpoint import MERGED --trainable --out "
+      "BASE`, "
+      "and resume from BASE with another --out",
+      key.key, saved, folder);
+}
+
 Status check_model(const RunConfig& was, const RunPlan& plan, const std::string& folder) {
   TRIREME_TRY(model, resolve_model(was.model, plan.model.vocab_size));
   for (const ModelKey& key : kModelKeys) {
     if (key.is_same(model, plan.model)) continue;
-    return Error{
-        ErrorKind::Usage,
+    const std::string now = shown(plan.config, plan.model, key.key);
+    const std::string saved = shown(was, model, key.key);
+    if (key.key.starts_with("model.lora_")) {
+      return usage(fmt::format("{} = {}, but the adapters in {} have {}: {}", key.key, now, folder,
+                               saved, adapters_remedy(key, saved, folder)));
+    }
+    return usage(
         fmt::format("{} = {}, but {} holds the weights of a model with {}: keep it to "
                     "resume, or train the other model with another --out",
-                    key.key, text_of(plan.config, key.key), folder, text_of(was, key.key))};
+                    key.key, now, folder, saved));
   }
   return Done{};
 }

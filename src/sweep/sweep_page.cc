@@ -44,9 +44,15 @@ std::vector<double> steps_of(size_t count) {
 Json trial_view(const SweepRecord& record, size_t index, const TrialCurve& curve) {
   const SweepTrial& trial = record.trials[index];
   const size_t most = std::clamp(kMostPoints / record.trials.size(), size_t{50}, kMostCurvePoints);
+  // A trial that is stopped trains one more step, which is not judged (TrialWatch).
+  const bool was_decided =
+      trial.state == TrialState::Stopped || trial.state == TrialState::Diverged;
+  std::vector<double> losses = curve.losses();
+  if (was_decided && losses.size() > size_t(trial.steps)) losses.resize(size_t(trial.steps));
   Json validations = Json::array();
   for (const TrialCurve::Validation& one : curve.validations()) {
-    if (std::isfinite(one.loss)) validations.push_back({one.step, one.loss});
+    const bool is_judged = !was_decided || one.step <= trial.steps;
+    if (is_judged && std::isfinite(one.loss)) validations.push_back({one.step, one.loss});
   }
   return {{"name", trial_name(index)},
           {"values", trial.point},
@@ -57,7 +63,7 @@ Json trial_view(const SweepRecord& record, size_t index, const TrialCurve& curve
           {"val_step", trial.val_step},
           {"reason", trial.reason},
           {"set", set_options(record.spec, trial.point)},
-          {"curve", thinned(steps_of(curve.losses().size()), curve.losses(), most)},
+          {"curve", thinned(steps_of(losses.size()), losses, most)},
           {"validations", std::move(validations)}};
 }
 

@@ -113,8 +113,33 @@ Result<TrainEnd> Trainer::run_steps() {
     begin_memory_checkpoint();
     agree_on_intervals();
   }
+  TRIREME_TRY_DONE(check_updated());
   if (parts_.plan.config.checkpoint.at_end) TRIREME_TRY_DONE(save_last_checkpoint());
   return TrainEnd::Finished;
+}
+
+// Such a run is too short to be given up as diverged, but its weights are those of its start.
+Status Trainer::check_updated() const {
+  const bool has_updated = position_.skipped_steps < position_.step;
+  if (position_.step == 0 || has_updated) return Done{};
+  return Error{
+      ErrorKind::Runtime,
+      fmt::format("step {}: no gradient was finite in any step of this run, so nothing was "
+                  "trained, and its last step has no checkpoint; {}",
+                  position_.step, advice_without_updates())};
+}
+
+// The learning rate has no part in this: the weights are still the first ones.
+std::string Trainer::advice_without_updates() const {
+  const std::string_view others =
+      "compute in another precision (precision.compute = \"fp32\"), lower model.init_stddev, or, "
+      "if the run begins with weights of a checkpoint, look at those";
+  const LossScale& scale = parts_.engine.loss_scale();
+  if (!scale.is_dynamic()) return std::string(others);
+  return fmt::format(
+      "lower precision.loss_scale = {:.0f}, which is halved in every such step and "
+      "is now {:.0f}, or {}",
+      parts_.plan.config.precision.loss_scale, scale.value(), others);
 }
 
 void Trainer::tell_step(const StepReport& report) {
@@ -126,6 +151,7 @@ void Trainer::tell_step(const StepReport& report) {
 Status Trainer::check_progress(const StepReport& report) {
   skips_in_a_row_ = report.skipped ? skips_in_a_row_ + 1 : 0;
   if (skips_in_a_row_ < kMostSkipsInARow) return Done{};
+  TRIREME_TRY_DONE(check_updated());
   return Error{
       ErrorKind::Runtime,
       fmt::format("step {}: no gradient was finite for {} steps: the run has diverged; lower "

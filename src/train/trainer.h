@@ -114,6 +114,9 @@ class Trainer {
   void count_histograms(int64_t valid_tokens);
   // An error if the run has diverged and cannot recover.
   Status check_progress(const StepReport& report);
+  // An error if no step since the beginning of the run has changed the weights.
+  Status check_updated() const;
+  std::string advice_without_updates() const;
   // Waits for the disk, or leaves the writing to a thread beside training.
   Status save_checkpoint(bool waits);
   void begin_memory_checkpoint();

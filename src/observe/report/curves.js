@@ -87,9 +87,10 @@ function nearest(points, x) {
 }
 
 // series: [{name, color, points, width, dash, dots, bare}]; a bare one has no line. A point may have
-// a text behind its coordinates, which its dot shows. Options: wide; log: the y axis follows the
+// a text behind its coordinates, which its dot shows, then a colour of its own, and whether its dot is
+// hollow. Options: wide; log: the y axis follows the
 // choice of the page; zero: it begins at 0; most: higher values are drawn there; logX; xTitle;
-// xTicks: [[x, text]], with room beside the outer ones; marks: [{x, text, more}]; noLegend; noTip,
+// ticks: numbers; xTicks: [[x, text]], with room beside the outer ones; marks: [{x, text, more}]; noLegend; noTip,
 // of a chart of dots; mostInTip: number of series that the tip names, the lowest first.
 function chart(title, series, options = {}) {
   series = series.filter(one => one.points.length);
@@ -116,7 +117,8 @@ function chart(title, series, options = {}) {
         svg('line', {x1: L, x2: W - R, y1: Y(tick), y2: Y(tick), stroke: 'var(--line)'}),
         svg('text', {x: L - 7, y: Y(tick) + 4, 'text-anchor': 'end'}, numberText(tick)));
   }
-  for (const [value, text] of options.xTicks || x.ticks.map(tick => [tick, numberText(tick)])) {
+  const ticks = (options.ticks || x.ticks).map(tick => [tick, numberText(tick)]);
+  for (const [value, text] of options.xTicks || ticks) {
     picture.append(svg('text', {x: X(value), y: H - B + 15, 'text-anchor': 'middle'}, text));
   }
   picture.append(svg('text', {x: W - R, y: H - 4, 'text-anchor': 'end'}, title_x));
@@ -146,8 +148,10 @@ function chart(title, series, options = {}) {
     }
     if (!one.dots) continue;
     for (const p of drawn) {
+      const color = p[3] || one.color;
       const dot = svg('circle', {cx: X(p[0]), cy: Y(p[1]), r: options.noTip ? 4.5 : 3.2,
-                                 fill: p[3] || one.color});
+                                 ...(p[4] ? {fill: 'var(--card)', stroke: color, 'stroke-width': 2}
+                                          : {fill: color})});
       if (p[2]) {
         dot.addEventListener('mousemove', event => showTip(event, p[2]));
         dot.addEventListener('mouseleave', hideTip);

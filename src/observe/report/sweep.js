@@ -53,6 +53,19 @@ function trialCurves(sweep) {
                 mostInTip: 12, marks});
 }
 
+// True if the ratios of neighbouring values are more alike than their differences, as in 8,16,32
+// and 1e-4,3e-4,1e-3. Two values are if one is ten times the other.
+function isSpacedByFactors(numbers) {
+  const ordered = [...new Set(numbers)].sort((a, b) => a - b);
+  if (ordered.length < 2 || ordered[0] <= 0) return false;
+  const spread = gap => {
+    const gaps = ordered.slice(1).map((number, i) => gap(ordered[i], number));
+    return Math.max(...gaps) / Math.min(...gaps);
+  };
+  if (ordered.length === 2) return ordered[1] / ordered[0] >= 10;
+  return spread((a, b) => Math.log(b / a)) < spread((a, b) => b - a);
+}
+
 // The loss against the values of one key. A key with values that are no numbers has one place for
 // each.
 function keyChart(sweep, place) {
@@ -63,13 +76,12 @@ function keyChart(sweep, place) {
   const isNumeric = texts.every(text => text !== '' && isFinite(text));
   const x = trial => isNumeric ? Number(trial.values[place]) : texts.indexOf(trial.values[place]);
   const numbers = isNumeric ? texts.map(Number) : [];
-  const spread = Math.max(...numbers) / Math.min(...numbers);
-  const logX = isNumeric && numbers.every(number => number > 0) && (log || spread >= 50);
+  const logX = isNumeric && (log || isSpacedByFactors(numbers));
   const pointOf = ({trial, index}) => [x(trial), resultOf(trial),
       `${trial.name}: ${lossText(resultOf(trial))}\n` +
       sweep.keys.map((one, i) => `${one.key} = ${trial.values[i]}`).join('\n') +
       (trial.state === 'finished' ? '' : `\n${trial.state} after ${trial.steps} steps`),
-      trialColor(index, sweep)];
+      trialColor(index, sweep), trial.state !== 'finished'];
   const byX = (a, b) => a[0] - b[0];
   const finished = shown.filter(({trial}) => trial.state === 'finished').map(pointOf).sort(byX);
   const others = shown.filter(({trial}) => trial.state !== 'finished').map(pointOf).sort(byX);
@@ -81,13 +93,19 @@ function keyChart(sweep, place) {
   const first = Math.max(0, ...sweep.trials.map(trial => (trial.curve[0] || [0, 0])[1]));
   const lost = sweep.trials.filter(trial => trial.state === 'diverged');
   const marks = sweep.keys.length > 1 ? [] : lost.map(trial => ({x: x(trial), text: 'diverged'}));
-  return chart(`Loss against ${key}`, [
-    {name: 'lowest', color: 'var(--faint)', points: lowest.map(([at, loss]) => [at, loss])},
-    {name: 'stopped early', color: 'var(--soft)', points: others.map(
-        ([at, loss, text]) => [at, loss, text, 'var(--soft)']), dots: true, bare: true},
-    {name: 'finished', color: 'var(--s0)', points: finished, dots: true, bare: true}],
-    {log: true, most: 1.15 * first, logX, xTitle: key, noTip: true, marks,
-     wide: sweep.keys.length === 1, xTicks: isNumeric ? null : texts.map((text, i) => [i, text])});
+  // Colours are those of the trials, so the states have shapes.
+  const states = [finished.length && '● finished', others.length && '○ stopped early',
+                  lowest.length > 1 && '─ lowest'].filter(Boolean);
+  // A grid has a tick at each of its values, if there is room for them.
+  const ordered = [...new Set(numbers)].sort((a, b) => a - b);
+  const ticks = ordered.length <= 6 ? ordered : null;
+  return chart(`Loss against ${key} (${states.join(', ')})`, [
+    {name: 'lowest', color: 'var(--soft)', width: 1.2, points: lowest.map(([at, loss]) => [at, loss])},
+    {name: 'stopped early', color: 'var(--ink)', points: others, dots: true, bare: true},
+    {name: 'finished', color: 'var(--ink)', points: finished, dots: true, bare: true}],
+    {log: true, most: 1.15 * first, logX, xTitle: key, noTip: true, noLegend: true, marks,
+     wide: sweep.keys.length === 1, ticks: isNumeric ? ticks : null,
+     xTicks: isNumeric ? null : texts.map((text, i) => [i, text])});
 }
 
 function drawRange(range) {
