@@ -30,6 +30,7 @@
 #include "planner/plan_warnings.h"
 #include "planner/trainer_rules.h"
 #include "predict/predict.h"
+#include "program/action_legend.h"
 #include "session/session.h"
 #include "session/session_data.h"
 
@@ -40,6 +41,23 @@ constexpr int kShownLayouts = 10;
 
 std::string table_line(const std::string& name, const std::string& value) {
   return fmt::format("  {:<22}{:>14}\n", name, value);
+}
+
+// Breaks the legend of a program at its commas into lines that fit a terminal.
+std::string legend_lines(const std::string& legend) {
+  constexpr size_t kWidth = 88;
+  std::string text, line;
+  for (size_t begin = 0; begin < legend.size();) {
+    const size_t end = std::min(legend.find(", ", begin), legend.size());
+    const std::string part = legend.substr(begin, end - begin) + (end < legend.size() ? "," : "");
+    if (!line.empty() && line.size() + 1 + part.size() > kWidth) {
+      text += "           " + line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + part;
+    begin = end + 2;
+  }
+  return text + "           " + line + "\n";
 }
 
 // Sets the vocabulary size, which the plan has taken from the data.
@@ -110,6 +128,7 @@ std::string describe_plan(const RunPlan& plan) {
   const std::string program = to_string(rank.program, plan.schedule.num_chunks);
   text += fmt::format("program    {}\n",
                       program.size() > 100 ? program.substr(0, 96) + " ..." : program);
+  text += legend_lines(action_legend(rank.program, plan.schedule.num_chunks));
   text += "memory of rank 0\n";
   for (int c = 0; c < kNumMemoryClasses; ++c) {
     if (rank.memory.class_bytes[c] == 0) continue;

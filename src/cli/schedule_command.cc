@@ -10,6 +10,7 @@
 
 #include "base/nearest_name.h"
 #include "observe/plan_page.h"
+#include "program/action_legend.h"
 #include "program/draw_svg.h"
 #include "program/make_schedule.h"
 #include "sim/search_schedule.h"
@@ -61,6 +62,14 @@ std::vector<std::string> summary(const Schedule& schedule, const Simulation& sim
                   simulation.makespan_s, bubbles.of_ideal, bubbles.of_makespan, bubbles.of_span,
                   peak_live(simulation)),
   };
+}
+
+Program all_actions(const Schedule& schedule) {
+  Program all;
+  for (const Program& program : schedule.programs) {
+    all.insert(all.end(), program.begin(), program.end());
+  }
+  return all;
 }
 
 }  // namespace
@@ -119,6 +128,7 @@ Status run_schedule(const ScheduleOptions& options, std::ostream& out) {
   switch (options.format) {
     case ScheduleFormat::Text:
       for (const std::string& line : lines) out << "# " << line << '\n';
+      out << "# " << action_legend(all_actions(schedule), schedule.num_chunks) << '\n';
       write_text(out, schedule);
       return Done{};
     case ScheduleFormat::Svg: {

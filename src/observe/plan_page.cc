@@ -26,8 +26,9 @@ struct ShownPosition {
 };
 
 // Returns the slowest rank and the median one, and behind them all ranks if there are few, else the
-// first rank of as many stages as the page has room for.
-std::vector<ShownPosition> shown_positions(const RunPlan& plan, const DisturbedStep* step) {
+// first rank of as many classes as the page has room for, with the size of its class.
+std::vector<ShownPosition> shown_positions(const RunPlan& plan, const Predictions& predictions,
+                                           const DisturbedStep* step) {
   std::vector<ShownPosition> shown;
   const auto add = [&](int position, std::string why) {
     const bool is_shown = std::any_of(shown.begin(), shown.end(), [&](const ShownPosition& one) {
@@ -35,7 +36,8 @@ std::vector<ShownPosition> shown_positions(const RunPlan& plan, const DisturbedS
     });
     if (!is_shown) shown.push_back({position, std::move(why)});
   };
-  const size_t pp = size_t(plan.mesh.pp), num_ranks = size_t(plan.num_ranks());
+  const std::vector<PredictedClass>& classes = predictions.classes;
+  const size_t num_ranks = size_t(plan.num_ranks());
   if (step != nullptr && num_ranks > 1) {
     add(step->slowest(), "slowest");
     add(step->median(), "median");
@@ -45,19 +47,23 @@ std::vector<ShownPosition> shown_positions(const RunPlan& plan, const DisturbedS
       add(int(i), "");
       continue;
     }
-    // Takes the first and the last stage and evenly spaced stages between them.
-    const size_t count = std::min(pp, kMostRanks);
+    // Takes the first and the last class and evenly spaced classes between them.
+    const size_t count = std::min(classes.size(), kMostRanks);
     if (i >= count) break;
-    const int stage = int(count == 1 ? 0 : i * (pp - 1) / (count - 1));
-    add(position_of(plan.mesh, {.pp = stage}), fmt::format("first of pp {}", stage));
+    const PredictedClass& alike = classes[count == 1 ? 0 : i * (classes.size() - 1) / (count - 1)];
+    add(alike.first, fmt::format("{} alike", alike.num_ranks));
   }
   return shown;
 }
 
 Json disturbed_timeline(const RunPlan& plan, const DisturbedStep& step, int position) {
-  Program program = plan.schedule.programs[size_t(coords_of(plan.mesh, position).pp)];
-  program.push_back({.kind = ActionKind::Step, .chunk = -1, .microbatch = -1});
-  return timeline_view(program, step.timeline(position), plan.schedule.num_chunks);
+  std::vector<Span> spans = step.timeline(position);
+  const double end_s = spans.back().start_s;  // of all pipelines
+  spans.pop_back();
+  Json json = timeline_view(plan.schedule.programs[size_t(coords_of(plan.mesh, position).pp)],
+                            spans, plan.schedule.num_chunks);
+  add_end_of_step(json, end_s, step.times(position));
+  return json;
 }
 
 // The ranks of the page in full, and what bars show of them.
@@ -75,7 +81,7 @@ PageRanks page_ranks(const RunPlan& plan, const Hardware& hardware, const Predic
                               : undisturbed.ok() ? undisturbed->step.get()
                                                  : nullptr;
   PageRanks shown;
-  for (const auto& [position, why] : shown_positions(plan, step)) {
+  for (const auto& [position, why] : shown_positions(plan, predictions, step)) {
     const RankPlan rank = rank_plan(plan, position);
     Json one = {{"rank", position}, {"why", why}};
     one.update(rank_view(plan, rank, simulation.ok() ? &simulation.value() : nullptr,
@@ -108,7 +114,10 @@ std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::
   const Mesh& mesh = plan.mesh;
   const std::vector<std::pair<std::string, std::string>> facts = {
       {"parameters", format_count(double(plan.num_params))},
-      {"ranks", fmt::format("{} in {} classes", plan.num_ranks(), predictions.classes.size())},
+      {"ranks", plan.num_ranks() == 1
+                    ? std::string("1")
+                    : fmt::format("{} in {} class{}", plan.num_ranks(), predictions.classes.size(),
+                                  predictions.classes.size() == 1 ? "" : "es")},
       {"tokens a step", format_count(double(plan.tokens_per_step()))},
       {"micro-batches", std::to_string(plan.num_microbatches)},
       {"step", format_seconds(step_s)},
@@ -120,11 +129,11 @@ std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::
       plan.schedule.kind + (chunks > 0 ? fmt::format(" x {}", chunks) : std::string());
   return page_of(
       {{"name", name},
-       {"subtitle",
-        fmt::format("predicted for {}; {} ranks = tp {} x cp {} x pp {} x dp {}, "
-                    "ep {}, {}, ZeRO {}, recompute {}",
-                    hardware.name, plan.num_ranks(), mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep,
-                    schedule, plan.config.parallel.zero, name_of(plan.config.memory.recompute))},
+       {"subtitle", fmt::format("predicted for {}; {} rank{} = tp {} x cp {} x pp {} x dp {}, "
+                                "ep {}, {}, ZeRO {}, recompute {}",
+                                hardware.name, plan.num_ranks(), plan.num_ranks() == 1 ? "" : "s",
+                                mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep, schedule,
+                                plan.config.parallel.zero, name_of(plan.config.memory.recompute))},
        {"facts", facts},
        {"layouts", parts.layouts.empty() ? Json() : Json(parts.layouts)},
        {"what_if", parts.what_if == nullptr ? Json() : what_if_json(*parts.what_if)},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -35,15 +36,21 @@ void add_actions(Json& json, const Program& program, int num_chunks) {
   }
 }
 
-// The simulated schedule of the rank's pipeline, followed by Step.
+void add_box(Json& timeline, const std::string& name, std::string_view kind, const Span& span) {
+  timeline["actions"].push_back(name);
+  timeline["kinds"].push_back(kind);
+  timeline["begin_us"].push_back(microseconds(span.start_s));
+  timeline["end_us"].push_back(microseconds(span.end_s));
+}
+
+// The simulated schedule of the rank's pipeline, and the end of the step.
 Json predicted_timeline(const RunPlan& plan, const RankPlan& rank, const Simulation& simulation,
                         const StepTimes& times) {
   const size_t stage = size_t(rank.coords.pp);
-  Program program = plan.schedule.programs[stage];
-  std::vector<Span> spans = simulation.timeline[stage];
-  program.push_back({.kind = ActionKind::Step, .chunk = -1, .microbatch = -1});
-  spans.push_back({simulation.makespan_s, simulation.makespan_s + times.optimizer});
-  return timeline_view(program, spans, plan.schedule.num_chunks);
+  Json json = timeline_view(plan.schedule.programs[stage], simulation.timeline[stage],
+                            plan.schedule.num_chunks);
+  add_end_of_step(json, simulation.makespan_s, times);
+  return json;
 }
 
 // For regions that hold the tables of chunks unsharded: [region] -> table; -1 if it holds shards.
@@ -141,6 +148,26 @@ Json timeline_view(const Program& program, const std::vector<Span>& spans, int n
     json["end_us"].push_back(microseconds(span.end_s));
   }
   return json;
+}
+
+void add_end_of_step(Json& timeline, double begin_s, const StepTimes& times) {
+  const auto exposed = [&](std::string_view axis) {
+    const auto found = std::find(kTrafficAxes.begin(), kTrafficAxes.end(), axis);
+    return times.exposed[size_t(found - kTrafficAxes.begin())];
+  };
+  const double end_s = times.step - times.optimizer;
+  double at_s = begin_s;
+  const auto add = [&](const char* name, double seconds) {
+    const Span span{at_s, std::min(end_s, at_s + std::max(0.0, seconds))};
+    if (span.end_s <= span.start_s) return;
+    add_box(timeline, name, "transfer", span);
+    at_s = span.end_s;
+  };
+  add("dp", exposed("dp"));
+  add("file", exposed("file"));
+  add("sums of tp, cp", end_s - at_s - exposed("world"));
+  add("exchange", end_s - at_s);
+  add_box(timeline, "Step", drawn_kind(ActionKind::Step), {std::max(at_s, end_s), times.step});
 }
 
 Json rank_view(const RunPlan& plan, const RankPlan& rank, const Simulation* simulation,

@@ -26,6 +26,11 @@ class TensorTables {
 nlohmann::ordered_json timeline_view(const Program& program, const std::vector<Span>& spans,
                                      int num_chunks);
 
+// Adds to a timeline what follows the schedule, which has ended at `begin_s`: the transfers that
+// nothing hides, and Step. The timeline then ends at times.step. When hidden transfers run is not
+// known, so they are not drawn.
+void add_end_of_step(nlohmann::ordered_json& timeline, double begin_s, const StepTimes& times);
+
 // Returns what pages show of one rank: its place in the mesh, its actions with their simulated
 // times (none if `simulation` is null), and its memory map.
 nlohmann::ordered_json rank_view(const RunPlan& plan, const RankPlan& rank,

@@ -16,6 +16,20 @@ constexpr Color kSand = {0xd8, 0xc4, 0x8f};
 constexpr Color kSky = {0x8f, 0xd0, 0xd8};
 constexpr Color kPink = {0xe0, 0xa3, 0xcf};
 constexpr Color kSlate = {0x5f, 0x68, 0x77};
+// Of pages alone, which show more kinds of things at once than a picture of a schedule.
+constexpr Color kDeepBlue = {0x4a, 0x80, 0xc4};
+constexpr Color kPeriwinkle = {0x8a, 0x96, 0xe4};
+constexpr Color kGold = {0xee, 0xda, 0x6a};
+constexpr Color kTaupe = {0xc2, 0xb0, 0xa4};
+constexpr Color kLime = {0xc4, 0xdc, 0x78};
+constexpr Color kOlive = {0xa6, 0xa8, 0x3e};
+constexpr Color kRose = {0xe0, 0x5c, 0x88};
+constexpr Color kDeepViolet = {0x84, 0x66, 0xcc};
+constexpr Color kBronze = {0xc4, 0x78, 0x30};
+constexpr Color kBrown = {0x8a, 0x70, 0x46};
+constexpr Color kDeepCyan = {0x3e, 0x96, 0xa8};
+constexpr Color kMauve = {0xa8, 0x86, 0xa8};
+constexpr Color kBrick = {0xae, 0x4e, 0x42};
 
 }  // namespace
 
@@ -116,14 +130,16 @@ std::vector<std::pair<std::string, Color>> report_palette() {
         ActionKind::SumGrad, ActionKind::Unshard, ActionKind::OffloadUnits, ActionKind::Step}) {
     palette.emplace_back("op-" + std::string(drawn_kind(kind)), color_of(kind));
   }
-  palette.insert(palette.end(),
-                 {{"op-waited", kSlate},     {"mem-params", kBlue},        {"mem-grads", kRed},
-                  {"mem-optimizer", kTeal},  {"mem-activations", kOrange}, {"mem-comm", kViolet},
-                  {"mem-scratch", kGrey},    {"mem-snapshot", kSand},      {"time-compute", kBlue},
-                  {"time-optimizer", kTeal}, {"time-data", kGreen},        {"time-exposed", kRed},
-                  {"time-dp", kRed},         {"time-tp", kViolet},         {"time-pp", kOrange},
-                  {"time-cp", kPink},        {"time-ep", kSand},           {"time-world", kSky},
-                  {"time-file", kSlate},     {"time-bubble", kGrey}});
+  palette.insert(
+      palette.end(),
+      {{"op-waited", kSlate},     {"mem-params", kPeriwinkle}, {"mem-grads", kRed},
+       {"mem-optimizer", kTeal},  {"mem-activations", kGold},  {"mem-comm", kViolet},
+       {"mem-scratch", kTaupe},   {"mem-snapshot", kLime},     {"time-compute", kDeepBlue},
+       {"time-optimizer", kTeal}, {"time-data", kOlive},       {"time-exposed", kViolet},
+       {"time-dp", kRose},        {"time-tp", kDeepViolet},    {"time-pp", kBronze},
+       {"time-cp", kPink},        {"time-ep", kBrown},         {"time-world", kDeepCyan},
+       {"time-file", kSky},       {"time-bubble", kGrey},      {"time-stragglers", kSlate},
+       {"time-other", kMauve},    {"time-saving", kLime},      {"time-redone", kBrick}});
   return palette;
 }
 

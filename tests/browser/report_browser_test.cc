@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -43,6 +45,7 @@ class ReportInABrowser : public testing::Test {
                               "run.threads_per_rank=1 --out " + folder();
     must_run(sweep + "/sweep --set run.steps=20 --over optim.lr=3e-3,1e-3,1e-7,1e30 --over " +
              "optim.name=adamw");
+    must_run(sweep + "/list --set run.steps=4 --over optim.lr=3e-4,1e-3,3e-3");
     must_run(sweep + "/range --lr-range 1e-5..1e3 --steps 100");
     // A run with experts, the pages of a plan and of a search, and the page of a schedule.
     must_run(std::string(TRIREME_PROGRAM) + " train " + TRIREME_SOURCE +
@@ -270,6 +273,101 @@ TEST_F(ReportInABrowser, ASweepComparesItsTrials) {
   }
 }
 
+// A list whose neighbours have one ratio is drawn with equal distances, and a trial has one colour
+// in the table, in the curves and at its key.
+TEST_F(ReportInABrowser, AListOfFactorsHasALogarithmicAxisAndEveryTrialOneColour) {
+  open({}, "/list/sweep.html");
+  const std::vector<double> x = browser_->evaluate(
+      "[...document.querySelectorAll('#swept circle')].map(dot => +dot.getAttribute('cx'))"
+      ".sort((a, b) => a - b)");
+  ASSERT_EQ(x.size(), 3u);
+  EXPECT_NEAR((x[1] - x[0]) / (x[2] - x[0]), std::log(1e-3 / 3e-4) / std::log(10.0), 0.01);
+  EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('#swept text')].map(one => "
+                               "one.textContent).filter(text => /^0.00/.test(text)).join()"),
+            "0.0003,0.001,0.003");
+  EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('#swept circle')].map(dot => "
+                               "dot.getAttribute('fill')).sort().join() === "
+                               "[...document.querySelectorAll('#trials .key i')].map(mark => "
+                               "mark.style.background).sort().join()"),
+            true);
+  open({}, "/sweep/sweep.html");  // the stopped trial is hollow, in its own colour
+  EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('#swept svg')[0]"
+                               ".querySelectorAll('circle[stroke]')].map(dot => "
+                               "dot.getAttribute('stroke')).join()"),
+            "var(--s2)");
+  EXPECT_EQ(browser_->evaluate("data.sweep.trials[2].curve.length === data.sweep.trials[2].steps"),
+            true);
+}
+
+TEST_F(ReportInABrowser, ThePredictedTimelineEndsWhereTheTextSays) {
+  open({}, "/one/report.html");
+  EXPECT_NEAR(browser_
+                  ->evaluate("Math.max(...data.runs[0].ranks.ranks.map(rank => "
+                             "rank.predicted.end_us.at(-1)))")
+                  .get<double>(),
+              browser_->evaluate("data.runs[0].summary.step_s_predicted * 1e6").get<double>(), 0.1);
+  EXPECT_EQ(browser_->evaluate("data.runs[0].ranks.ranks.every(rank => "
+                               "rank.predicted.actions.includes('dp'))"),
+            true);
+  EXPECT_EQ(browser_->evaluate("/^[0-9.]+ .last [0-9.]+.$/.test([...document.querySelectorAll("
+                               "'.tile')].find(tile => /training loss/.test(tile.textContent))"
+                               ".querySelector('b').textContent)"),
+            true);
+  open({}, "/plan.html");
+  EXPECT_NEAR(browser_
+                  ->evaluate("Math.max(...data.plan.ranks.ranks.map(rank => "
+                             "rank.predicted.end_us.at(-1)))")
+                  .get<double>(),
+              browser_->evaluate("data.plan.summary.step_s * 1e6").get<double>(), 0.1);
+}
+
+// The lowest and the highest grid line of a chart carry a number and enclose its curves.
+TEST_F(ReportInABrowser, AxesBeginAndEndWithANumber) {
+  open({}, "/one/report.html");
+  EXPECT_EQ(
+      browser_->evaluate(
+          "[...document.querySelectorAll('#curves svg')].filter(picture => {"
+          "const lines = [...picture.querySelectorAll('line[stroke=\"var(--line)\"]')]"
+          ".map(line => +line.getAttribute('y1'));"
+          "const box = [...picture.querySelectorAll('path')].map(path => path.getBBox());"
+          "return Math.min(...lines) > Math.min(...box.map(one => one.y)) + 1 || "
+          "Math.max(...lines) < Math.max(...box.map(one => one.y + one.height)) - 1}).length"),
+      0);
+  EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('#curves svg')].filter(picture => "
+                               "[...picture.querySelectorAll('text')].some(text => "
+                               "text.textContent === '12')).length === "
+                               "document.querySelectorAll('#curves svg').length"),
+            true);
+}
+
+// On a phone and on a desk: no text of a picture is smaller than 11 pixels or leaves its picture.
+TEST_F(ReportInABrowser, NoTextOfAPictureIsSmallOrClipped) {
+  for (const char* page :
+       {"/one/report.html", "/one/comparison.html", "/sweep/sweep.html", "/list/sweep.html",
+        "/range/sweep.html", "/experts/report.html", "/plan.html", "/what_if.html"}) {
+    for (const int width : {390, 1280}) {
+      open({.width = width, .height = 1600, .dark = width == 390}, page);
+      EXPECT_EQ(browser_->evaluate("innerWidth").get<int>(), width);
+      EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('svg text')].filter(text => {"
+                                   "const own = text.getBoundingClientRect(), "
+                                   "its = text.ownerSVGElement.getBoundingClientRect(), "
+                                   "scale = its.width / text.ownerSVGElement.viewBox.baseVal.width;"
+                                   "return text.textContent && (own.left < its.left - 1 || "
+                                   "own.right > its.right + 1 || own.top < its.top - 1 || "
+                                   "own.bottom > its.bottom + 1 || "
+                                   "parseFloat(getComputedStyle(text).fontSize) * scale < 10.9)})"
+                                   ".map(text => text.textContent).join(' | ')"),
+                "")
+          << page << " at " << width;
+      EXPECT_EQ(browser_->evaluate("document.documentElement.scrollWidth <= innerWidth"), true)
+          << page << " at " << width;
+      std::string name = page;
+      std::replace(name.begin(), name.end(), '/', '_');
+      look(name.substr(1) + (width == 390 ? ".phone" : ".desk"));
+    }
+  }
+}
+
 TEST_F(ReportInABrowser, ARangeTestShowsWhatItSuggests) {
   open({}, "/range/sweep.html");
   EXPECT_GE(browser_->evaluate("document.querySelectorAll('#range path').length"), 2);
@@ -364,6 +462,14 @@ TEST_F(ReportInABrowser, AScheduleHasItsPage) {
   EXPECT_EQ(browser_->evaluate("document.title"), "Trireme: zb_v");
   EXPECT_GT(length(), 0.0);
   EXPECT_EQ(browser_->evaluate("document.querySelectorAll('section > *').length > 0"), true);
+  // Boxes of the second chunk are paler than those of the first: rank 3 begins with F0.0, F0.1.
+  const std::string pixel =
+      "(at => { const canvas = document.querySelector('#timeline-canvas'), left = "
+      "+canvas.dataset.left, scale = (canvas.width - left) / 51.51; return [...canvas"
+      ".getContext('2d').getImageData(left + (at + 0.1) * scale, canvas.height - 40, 1, 1).data]"
+      ".slice(0, 3).reduce((sum, part) => sum + part, 0); })";
+  EXPECT_GT(browser_->evaluate(pixel + "(4)").get<int>(),
+            browser_->evaluate(pixel + "(3)").get<int>() + 60);
   look("schedule");
 }
 

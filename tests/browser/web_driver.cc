@@ -114,6 +114,14 @@ WebDriver::WebDriver(const Window& window) : port_(free_port()) {
                        {"goog:loggingPrefs", {{"browser", "ALL"}}}};
   const Json made = call("POST", "/session", {{"capabilities", {{"alwaysMatch", wanted}}}});
   session_ = "/session/" + made.at("sessionId").get<std::string>();
+  // A window cannot be narrower than 500 pixels, but a screen can.
+  const Json screen = {{"width", window.width},
+                       {"height", window.height},
+                       {"deviceScaleFactor", 1},
+                       {"mobile", false}};
+  if (window.width >= 500) return;
+  call("POST", session_ + "/goog/cdp/execute",
+       {{"cmd", "Emulation.setDeviceMetricsOverride"}, {"params", screen}});
 }
 
 WebDriver::~WebDriver() {

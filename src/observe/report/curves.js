@@ -50,9 +50,11 @@ function yScale(values, log, fromZero) {
   }
   if (fromZero) low = Math.min(0, low);
   if (high === low) high = low + (Math.abs(low) * 0.1 || 1);
-  else high += (high - low) * 0.04;
-  const step = niceStep(high - low, 5), ticks = [];
-  for (let i = Math.ceil(low / step); i * step <= high; i++) ticks.push(+(i * step).toPrecision(12));
+  // The axis begins and ends with a tick.
+  const step = niceStep(high - low, 5), first = Math.floor(low / step + 1e-9), ticks = [];
+  const last = Math.max(first + 1, Math.ceil(high / step - 1e-9));
+  for (let i = first; i <= last; i++) ticks.push(+(i * step).toPrecision(12));
+  [low, high] = [ticks[0], ticks.at(-1)];
   return {at: y => (y - low) / (high - low), ticks};
 }
 
@@ -73,7 +75,11 @@ function xScale(values, log, count) {
   }
   const x0 = Math.min(...values), x1 = Math.max(Math.max(...values), x0 + 1e-9);
   const step = niceStep(x1 - x0, count), ticks = [];
-  for (let i = Math.ceil(x0 / step); i * step <= x1; i++) ticks.push(i * step);
+  for (let i = Math.ceil(x0 / step); i * step <= x1; i++) ticks.push(+(i * step).toPrecision(12));
+  if (ticks.length > 2 * count) ticks.length = 1;  // all points lie at one place
+  // The axis ends with a number: that of the last point, in the place of a tick too close to it.
+  if (x1 - ticks.at(-1) < 0.4 * step) ticks.pop();
+  ticks.push(x1);
   return {at: x => (x - x0) / (x1 - x0), value: part => x0 + part * (x1 - x0), ticks};
 }
 
@@ -119,7 +125,9 @@ function chart(title, series, options = {}) {
   }
   const ticks = (options.ticks || x.ticks).map(tick => [tick, numberText(tick)]);
   for (const [value, text] of options.xTicks || ticks) {
-    picture.append(svg('text', {x: X(value), y: H - B + 15, 'text-anchor': 'middle'}, text));
+    const atEnd = X(value) + 3.4 * String(text).length > W - 2;
+    picture.append(svg('text', {x: atEnd ? W - 1 : X(value), y: H - B + 15,
+                                'text-anchor': atEnd ? 'end' : 'middle'}, text));
   }
   picture.append(svg('text', {x: W - R, y: H - 4, 'text-anchor': 'end'}, title_x));
   let freeFrom = 0;
@@ -226,19 +234,19 @@ function drawCurves(runs) {
     const add = card => { if (card) charts.append(card); };
     add(chart('Loss (nats per token)', runs.flatMap((run, i) => lossSeries(run, i, alone)),
               {wide: true, log: true, marks: alone ? marksOf(runs[0]) : []}));
-    const simple = (title, key, color, options) =>
-        add(chart(title, runs.map((run, i) => ({name: run.name, color: alone ? color : runColor(i),
+    const simple = (title, key, options) =>
+        add(chart(title, runs.map((run, i) => ({name: run.name, color: alone ? 'var(--soft)' : runColor(i),
                                                 points: pointsOf(run, run.metrics.train, key)})),
                   options));
-    simple('Tokens per second', 'tokens_per_s', 'var(--s2)', {zero: true});
-    simple('Learning rate', 'lr', 'var(--s3)', {zero: true});
-    simple('Gradient norm, before clipping', 'grad_norm', 'var(--s1)', {zero: true, log: true});
-    simple('MFU', 'mfu', 'var(--s5)', {zero: true});
-    simple('Most visited expert, over the mean', 'expert_max_over_mean', 'var(--s4)', {});
-    simple('Auxiliary loss of the routers, unweighted (even: 1)', 'aux_loss', 'var(--s5)', {});
-    simple('z-loss of the routers, unweighted', 'z_loss', 'var(--s7)', {});
+    simple('Tokens per second', 'tokens_per_s', {zero: true});
+    simple('Learning rate', 'lr', {zero: true});
+    simple('Gradient norm, before clipping', 'grad_norm', {zero: true, log: true});
+    simple('MFU', 'mfu', {zero: true});
+    simple('Most visited expert, over the mean', 'expert_max_over_mean', {});
+    simple('Auxiliary loss of the routers, unweighted (even: 1)', 'aux_loss', {});
+    simple('z-loss of the routers, unweighted', 'z_loss', {});
     if (runs.some(run => run.metrics.train.some(line => line.dropped_visits))) {
-      simple('Visits dropped by full experts', 'dropped_visits', 'var(--s6)', {zero: true});
+      simple('Visits dropped by full experts', 'dropped_visits', {zero: true});
     }
     if (alone) add(expertMap(runs[0]));
   };

@@ -1,12 +1,14 @@
 // The failures that a run of `trireme launch` has survived, and where the time of each recovery
 // went.
+// The phases of a recovery follow each other, so they are shades of one colour.
+const recoveryShade = share => `color-mix(in oklab, var(--time-redone) ${share}%, var(--lane))`;
 const recoveryPhases = [
-  ['detect', 'noticed', 'var(--time-bubble)'],
-  ['classify', 'others ready', 'var(--time-exposed)'],
-  ['epoch', 'new epoch', 'var(--time-tp)'],
-  ['join', 'all met', 'var(--time-pp)'],
-  ['state', 'state back', 'var(--time-compute)'],
-  ['first_step', 'first step', 'var(--time-data)']];
+  ['detect', 'noticed', recoveryShade(100)],
+  ['classify', 'others ready', recoveryShade(84)],
+  ['epoch', 'new epoch', recoveryShade(68)],
+  ['join', 'all met', recoveryShade(52)],
+  ['state', 'state back', recoveryShade(38)],
+  ['first_step', 'first step', recoveryShade(25)]];
 
 // Several failures may come before a run trains again; they share one recovery.
 function recoveriesOf(metrics) {

@@ -46,8 +46,9 @@ function axesPlot(title, x, y, {lines = [], dots = [], bars = [], marks = []}) {
   let freeFrom = 0;
   for (const tick of xs.ticks) {
     const half = 3.4 * x.text(tick).length;
-    if (X(tick) - half < freeFrom || X(tick) + half > W) continue;
-    picture.append(svg('text', {x: X(tick), y: H - B + 15, 'text-anchor': 'middle'}, x.text(tick)));
+    const at = Math.min(X(tick), W - half);  // the last one stays inside of the picture
+    if (at - half < freeFrom) continue;
+    picture.append(svg('text', {x: at, y: H - B + 15, 'text-anchor': 'middle'}, x.text(tick)));
     freeFrom = X(tick) + half + 6;
   }
   picture.append(svg('text', {x: W - R, y: H - 4, 'text-anchor': 'end'}, x.title));
@@ -66,12 +67,13 @@ function axesPlot(title, x, y, {lines = [], dots = [], bars = [], marks = []}) {
     }
   }
   texts.forEach((mark, i) => {
-    const at = X(mark.x), atEnd = at > (W + L) / 2, row = 10 + 13 * i;
+    const at = X(mark.x), atEnd = at > (W + L) / 2, row = 10 + 13 * i, width = 6.4 * mark.text.length;
+    const fits = atEnd ? at - 4 - width > 0 : at + 4 + width < W;  // else it lies over its line
     picture.append(
         svg('line', {x1: at, x2: at, y1: row - 8, y2: H - B, stroke: 'var(--soft)',
                      'stroke-dasharray': '3 3'}),
-        svg('text', {x: at + (atEnd ? -4 : 4), y: row, 'text-anchor': atEnd ? 'end' : 'start'},
-            mark.text));
+        svg('text', {x: !fits ? W - 2 : at + (atEnd ? -4 : 4), y: row,
+                     'text-anchor': atEnd || !fits ? 'end' : 'start'}, mark.text));
   });
   for (const one of lines) {
     const path = one.points.map((p, i) => `${i ? 'L' : 'M'}${X(p[0]).toFixed(1)} ${Y(p[1]).toFixed(1)}`);
@@ -138,7 +140,7 @@ function lossesByCause(goodput) {
   const causes = goodput.by_cause.filter(cause => cause.lost_s > 0)
       .sort((a, b) => b.lost_s - a.lost_s);
   if (!causes.length) return null;
-  const names = {'until it trains again': 'var(--time-bubble)', 'done again': 'var(--time-exposed)'};
+  const names = {'until it trains again': 'var(--bad)', 'done again': 'var(--time-redone)'};
   const bars = causes.slice(0, 20).map(cause => ({
     rank: cause, name: cause.cause, head: ' ',
     parts: [['until it trains again', cause.down_s], ['done again', cause.redone_s]]}));

@@ -25,6 +25,13 @@ function overfittingText({best, evaluation, metrics, last}) {
       'the model memorizes its training data. ';
 }
 
+// One step says little about a run: its loss depends on its batch.
+function smoothedText({metrics, last}) {
+  const losses = metrics.train.filter(line => line.loss != null).map(line => [line.step, line.loss]);
+  if (!losses.length || last.loss == null) return null;
+  return `${smooth(losses).at(-1)[1].toFixed(4)} (last ${last.loss.toFixed(4)})`;
+}
+
 // Key numbers: [name, value as text, or null].
 function keyNumbers(run) {
   const {summary, last, evaluation} = run;
@@ -33,7 +40,7 @@ function keyNumbers(run) {
     ['parameters', summary.params ? countText(summary.params) : null],
     ['ranks', summary.ranks ? String(summary.ranks.length) : null],
     ['steps', last.step == null ? null : String(last.step)],
-    ['training loss', fixed(last.loss, 4)],
+    ['training loss, smoothed', smoothedText(run)],
     ['epoch', fixed(last.epoch, 2)],
     ['validation loss', evaluation ? fixed(evaluation.val_loss, 4) : null],
     ['best validation loss', run.best ? `${fixed(run.best.val_loss, 4)} at step ${run.best.step}` : null],

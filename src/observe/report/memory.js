@@ -104,10 +104,12 @@ class MemoryMap {
     context.fillStyle = cssValue('--soft');
     context.textAlign = 'right';
     const top = 1 - view.y0, base = 1 - view.y1, arena = this.memory.arena_bytes;
-    for (let i = 0; i <= 4; i++) {
-      const address = arena * (base + (top - base) * i / 4);
-      const y = Math.max(curveHeight + 6, this.toY(address) - (i === 0 ? 5 : 0));
-      context.fillText(bytesText(Math.round(address)), this.left - 8, y);
+    // Round numbers in the unit of the text.
+    const unit = Math.pow(1024, Math.max(0, Math.floor(Math.log2(arena * (top - base) / 4) / 10)));
+    const step = unit * Math.max(unit === 1 ? 1 : 0, niceStep(arena * (top - base) / unit, 5));
+    for (let i = Math.ceil(base * arena / step - 1e-9); i * step <= top * arena; i++) {
+      const y = Math.max(curveHeight + 6, Math.min(height - 27, this.toY(i * step)));
+      context.fillText(bytesText(Math.round(i * step)), this.left - 8, y);
     }
     context.textAlign = 'center';
     const shown = this.count * (view.x1 - view.x0);
@@ -160,7 +162,8 @@ function drawMemory(ranks) {
         [i, `rank ${rank.rank}` + (rank.coords ? `: ${rank.coords}` : '')]),
         index => map.choose(ranks.ranks[index])));
   }
-  controls.append(html('span', 'gap'), ...Object.keys(classNames).map(
+  controls.append(html('span', 'gap'), ...Object.keys(classNames).filter(
+      name => ranks.ranks.some(rank => rank.memory.regions.some(region => region.class === name))).map(
       name => legendKey(`var(--mem-${name})`, classNames[name])));
   fill('memory', html('div', 'card', controls, map.viewport.canvas),
        html('p', 'soft', 'This map shows the memory plan. Each column is an action of the program, ' +

@@ -3,11 +3,11 @@
 const spentReasons = [
   ['compute', 'computing', 'var(--time-compute)'],
   ['exposed_comm', 'exposed communication', 'var(--time-exposed)'],
-  ['stragglers', 'waits for slower ranks', 'var(--s4)'],
+  ['stragglers', 'waits for slower ranks', 'var(--time-stragglers)'],
   ['bubble', 'bubble', 'var(--time-bubble)'],
-  ['other', 'evaluations, samples, reports', 'var(--s3)'],
-  ['saving', 'saving', 'var(--s6)'],
-  ['redone', 'steps done again', 'var(--s1)'],
+  ['other', 'evaluations, samples, reports', 'var(--time-other)'],
+  ['saving', 'saving', 'var(--time-saving)'],
+  ['redone', 'steps done again', 'var(--time-redone)'],
   ['failures', 'failures, until it trains again', 'var(--bad)']];
 const lostReasons = ['saving', 'redone', 'failures'];
 

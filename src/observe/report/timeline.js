@@ -7,14 +7,20 @@ const kindNames = {
 const timeText = s => data.plan && data.plan.is_unitless ? String(+s.toPrecision(5)) : secondsText(s);
 const kindColor = kind => cssValue('--op-' + (kindNames[kind] ? kind : 'transfer'));
 
-// The slowest, the median and the fastest rank say so.
+// The slowest, the median and the fastest rank say so, and a rank that stands for those alike.
 const rankLabel = rank => 'rank ' + rank.rank +
-    (['slowest', 'median', 'fastest'].includes(rank.why) ? ', ' + rank.why : '');
+    (/^(slowest|median|fastest|\d+ alike)$/.test(rank.why) ? ', ' + rank.why : '');
+
+// The micro-batch and the chunk in the name of an action that computes: 3 and 1 of "BW3.1+".
+function placeOf(name) {
+  const found = /^(?:F|B|W|BW)(\d+)(?:\.(\d+))?/.exec(name);
+  return found ? {microbatch: found[1], chunk: +(found[2] || 0)} : {};
+}
 
 // The boxes of a rank's rows, in microseconds since the start of the step.
 function boxesOf(rank, step) {
   const boxes = (names, kinds, times, waited) => names.map((name, i) => ({
-    name, kind: kinds[i], begin: times.begin_us[i], end: times.end_us[i],
+    name, kind: kinds[i], ...placeOf(name), begin: times.begin_us[i], end: times.end_us[i],
     waited: waited ? waited[i] : 0})).filter(box => box.end > box.begin);
   const predicted = rank.predicted ?
       boxes(rank.predicted.actions, rank.predicted.kinds, rank.predicted) : [];
@@ -58,6 +64,7 @@ class Timeline {
         this.rows.push({rank, name: 'layers', boxes: boxes.units});
       }
     }
+    this.lastChunk = Math.max(0, ...this.rows.flatMap(row => row.boxes.map(box => box.chunk || 0)));
     this.end = Math.max(1, ...this.rows.flatMap(row => row.boxes.map(box => box.end))) * 1.01;
     let y = 4;
     this.rows.forEach((row, i) => {
@@ -67,6 +74,7 @@ class Timeline {
       y += row.height + 2;
     });
     this.viewport.height = y + 24;
+    this.viewport.canvas.dataset.left = this.left;  // where the first moment is
     this.viewport.draw();
   }
 
@@ -111,9 +119,14 @@ class Timeline {
           const part = Math.min(1, box.waited / (box.end - box.begin));
           context.fillRect(x, row.y + row.height - 5, w * part, 5);
         }
+        if (box.chunk > 0) {  // later chunks are paler, so that a micro-batch can be followed
+          context.fillStyle = `rgba(255, 255, 255, ${0.6 * box.chunk / this.lastChunk})`;
+          context.fillRect(x, row.y, w, row.height);
+        }
         context.fillStyle = '#16191d';
         const shown = Math.max(x, this.left);
-        boxText(context, box.name, shown, row.y, Math.min(right, width) - shown, row.height);
+        boxText(context, box.name, shown, row.y, Math.min(right, width) - shown, row.height,
+                box.microbatch);
       }
     }
     context.restore();
@@ -165,8 +178,10 @@ class Timeline {
   legend() {
     const used = new Set(this.rows.flatMap(row => row.boxes.map(box => box.kind)));
     if (this.rows.some(row => row.boxes.some(box => box.waited > 0))) used.add('waited');
-    return Object.keys(kindNames).filter(kind => used.has(kind))
+    const keys = Object.keys(kindNames).filter(kind => used.has(kind))
         .map(kind => legendKey(`var(--op-${kind})`, kindNames[kind]));
+    if (this.lastChunk > 0) keys.push(html('span', 'soft', 'paler: later chunks; numbers: micro-batches'));
+    return keys;
   }
 
   section() {

@@ -134,9 +134,12 @@ class Viewport {
   }
 }
 
-// Draws text inside a box if there is room for it.
-function boxText(context, text, x, y, width, height) {
-  if (width < 12 || height < 11) return;
-  if (context.measureText(text).width > width - 4) return;
+// Draws text inside a box if there is room for it, else its shorter form, if it has one.
+function boxText(context, text, x, y, width, height, shorter) {
+  if (width < 8 || height < 11) return;
+  if (context.measureText(text).width > width - 4) {
+    if (!shorter || context.measureText(shorter).width > width - 2) return;
+    text = shorter;
+  }
   context.fillText(text, x + width / 2, y + height / 2);
 }
