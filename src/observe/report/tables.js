@@ -35,7 +35,7 @@ function stackedBars(rows, label, color, text) {
   const hasHeads = rows.some(row => row.head);
   const longestName = 16 + 6.4 * Math.max(...rows.map(row => row.name.length));
   const W = pictureWidth(true), R = 84;
-  const L = hasNames ? Math.max(132, Math.min(longestName, W - R - 60)) : hasHeads ? 104 : 74;
+  const L = hasNames ? Math.max(132, Math.min(longestName, W - R - 36)) : hasHeads ? 104 : 74;
   let y = 4;
   const picture = svg('svg', {role: 'img', 'aria-label': label});
   rows.forEach((row, i) => {
