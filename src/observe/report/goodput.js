@@ -167,7 +167,9 @@ function causeBars(rows, colors) {
                               viewBox: `0 0 ${W} ${rows.length * 20 + 6}`});
   rows.forEach((row, i) => {
     const y = 4 + 20 * i;
-    const name = svg('text', {x: L - 8, y: y + 13, 'text-anchor': 'end'}, row.name);
+    const most = Math.floor((L - 10) / 6.8);  // the tip of the bar and the table have the whole name
+    const name = svg('text', {x: L - 8, y: y + 13, 'text-anchor': 'end'},
+                     row.name.length > most ? row.name.slice(0, most - 1) + '…' : row.name);
     name.style.fill = 'var(--ink)';
     picture.append(name);
     let x = L;

@@ -33,9 +33,7 @@ function stackedBars(rows, label, color, text) {
   const hasNames = rows.some(row => row.name);
   const headOf = row => row.head || 'rank ' + row.rank.rank;
   const hasHeads = rows.some(row => row.head);
-  const longestName = 16 + 6.4 * Math.max(...rows.map(row => row.name.length));
-  const W = pictureWidth(true), R = 84;
-  const L = hasNames ? Math.max(132, Math.min(longestName, W - R - 36)) : hasHeads ? 104 : 74;
+  const W = pictureWidth(true), L = hasNames ? 132 : hasHeads ? 104 : 74, R = 84;
   let y = 4;
   const picture = svg('svg', {role: 'img', 'aria-label': label});
   rows.forEach((row, i) => {
