@@ -65,14 +65,15 @@ step "clang-tidy" tools/check_tidy.sh
 preset ci build/ci "${skip[@]}"
 [[ -x tools/check_isa_symbols.sh ]] && step "instruction sets" tools/check_isa_symbols.sh build/ci
 # Under the address sanitizer a pairwise cover of the layouts stands for all of them, no ten
-# thousand random runs are planned and no search is compared with brute force. Packages are made,
+# thousand random runs are planned, no published table is priced and no search is compared with
+# brute force. Runs are broken off and resumed, packages are made,
 # hosts are lost, storms survived, hanging ranks blamed, and the tutorials and the course followed
 # in the build before.
 in_dev=("${skip[@]}")
 done_in_ci='rules|planner_long|cli_long|parity|parity_of_meshes|parity_of_random_layouts|ranks_net'
 done_in_ci+='|ranks_launch_(hosts|hosts_memory|hosts_apart|leaders|mpirun|watchdog|check)'
 done_in_ci+='|ranks_launch_(check_hosts|storm|survives|bad_batch)'
-done_in_ci+='|tutorial_.*|course_.*|package|install|browser'
+done_in_ci+='|tutorial_.*|course_.*|package|install|browser|reproduce|e2e_resume_test'
 [[ ${1:-} == all ]] || in_dev+=(--exclude-regex "^($done_in_ci)\$")
 preset dev build/dev "${in_dev[@]}"
 # Long tests of one thread are left out. The others run one at a time, because a thread sanitizer
