@@ -37,6 +37,14 @@ void check_state(std::string_view name, const MatrixRef& x, int64_t rows, int64_
   check_matrix(name, x, rows, cols, x.dtype == DType::BF16 ? DType::BF16 : DType::F32);
 }
 
+void check_positions(const TensorRef& position_T, int64_t rows, int64_t num_positions) {
+  check_tensor("positions", position_T, rows, DType::I32);
+  const auto* position = static_cast<const int32_t*>(position_T.data);
+  bool inside = true;
+  for (int64_t t = 0; t < rows; ++t) inside &= position[t] >= 0 && position[t] < num_positions;
+  check_argument(inside, "the tables hold every row's position");
+}
+
 void check_argument(bool holds, std::string_view rule) { TRIREME_CHECK(holds, std::string(rule)); }
 
 void check_if_present(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols,

@@ -16,6 +16,8 @@ void check_tensor(std::string_view name, const TensorRef& x, int64_t num_element
 // Checks for fp32 or bf16, the dtypes of gradients of parameters and of the optimizer's state.
 void check_state(std::string_view name, const TensorRef& x, int64_t num_elements);
 void check_state(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols);
+// Checks int32 positions of so many rows, each in [0, num_positions).
+void check_positions(const TensorRef& position_T, int64_t rows, int64_t num_positions);
 void check_argument(bool holds, std::string_view rule);
 // These checks accept an argument that is absent.
 void check_if_present(std::string_view name, const MatrixRef& x, int64_t rows, int64_t cols,

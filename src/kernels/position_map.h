@@ -12,6 +12,12 @@ struct PositionMap {
   int64_t gap = 0;
 
   constexpr int64_t of(int64_t index) const { return index + offset + (index >= gap_at ? gap : 0); }
+  // The first index whose position is not before this one; negative if all positions lie behind it.
+  constexpr int64_t first_from(int64_t position) const {
+    const int64_t index = position - offset;
+    if (index < gap_at) return index;
+    return index - gap < gap_at ? gap_at : index - gap;
+  }
 };
 
 }  // namespace trireme

@@ -37,6 +37,24 @@ struct AttentionDropout {
   PositionMap keys;
 };
 
+// A lower bound of the keys that a query sees, beside the upper bound of causal attention: of its
+// document, where a sequence holds several, or of a sliding window. Tiles of keys that no query of
+// a block sees are skipped.
+struct AttentionWindow {
+  // int32 [T]: the position in the sequence of every query's first key; never decreases within a
+  // sequence. Absent: the first key of the sequence. A causal query sees a key at least; another
+  // one that sees none gets out = 0 and lse = -inf.
+  TensorRef first_T;
+  PositionMap keys;  // the position of a key's index
+
+  explicit operator bool() const { return bool(first_T); }
+  // The index of the first key that a query sees; `row` of T.
+  int64_t first_key(int64_t row) const {
+    const int64_t index = keys.first_from(static_cast<const int32_t*>(first_T.data)[row]);
+    return index < 0 ? 0 : index;
+  }
+};
+
 struct AttentionForwardArgs {
   AttentionShape shape;
   AttentionDropout dropout;
@@ -45,6 +63,7 @@ struct AttentionForwardArgs {
   MatrixRef v_T_KD;
   MatrixRef out_T_HD;  // written
   TensorRef lse_HT;    // fp32, written: log-sum-exp of the scaled scores; absent: not computed
+  AttentionWindow window;
 };
 void attention_forward_ref(Stream& stream, const AttentionForwardArgs& args);
 
@@ -55,6 +74,7 @@ struct AttentionBackwardArgs {
   TensorRef lse_HT;
   TensorRef delta_HT;                   // fp32 scratch with the shape of lse: rowsum(dout * out)
   MatrixRef dq_T_HD, dk_T_KD, dv_T_KD;  // written
+  AttentionWindow window;
 };
 void attention_backward_ref(Stream& stream, const AttentionBackwardArgs& args);
 
@@ -74,7 +94,8 @@ void check_attention(const AttentionForwardArgs& args);
 void check_attention(const AttentionBackwardArgs& args);
 void check_attention(const AttentionMergeArgs& args);
 
-// FLOPs of the forward pass, counted causally. The backward pass takes 2.5 times as many.
+// FLOPs of the forward pass, counted causally and without a window. The backward pass takes 2.5
+// times as many.
 int64_t attention_forward_flops(const AttentionShape& shape);
 
 }  // namespace trireme

@@ -32,6 +32,7 @@ struct BackwardState {
   uint32_t* dout_steps;
   float* lse;              // [kTile], in powers of two; +inf: the query does not exist
   float* delta;            // [kTile]
+  uint32_t* first_keys;    // [kTile], if there is a window
   float* scores;           // [kGroupRows][kTile], transposed: a row is a key
   float* dprobabilities;   // [kGroupRows][kTile]
   U* probabilities;        // [kGroupRows][kTile]
@@ -67,6 +68,9 @@ struct Backward {
   int64_t head_steps() const { return num_steps_of(shape.head_dim, kElements); }
   int64_t block_steps() const { return num_steps_of(block_keys(), kElements); }
   int64_t last_visible(int64_t query) const { return shape.num_visible(query) - 1; }
+  int64_t first_key(const Unit& unit, int64_t query) const {
+    return args.window ? args.window.first_key(unit.sequence * shape.q_len + query) : 0;
+  }
   const T* query_row(const MatrixRef& x, const Unit& unit, int64_t head, int64_t query) const {
     return x.row<const T>(unit.sequence * shape.q_len + query) + head * shape.head_dim;
   }
@@ -121,6 +125,7 @@ BackwardState<ComputeType<T>> Backward<T>::start(const Unit& unit, std::byte* wo
   s.dout_steps = cursor.take<uint32_t>(panels * kTileSteps);
   s.lse = cursor.take<float>(kTile);
   s.delta = cursor.take<float>(kTile);
+  s.first_keys = cursor.take<uint32_t>(args.window ? kTile : 0);
   s.scores = cursor.take<float>(kGroupRows * kTile);
   s.dprobabilities = cursor.take<float>(kGroupRows * kTile);
   s.probabilities = cursor.take<U>(kGroupRows * kTile);
@@ -170,6 +175,10 @@ void Backward<T>::load_queries(const Unit& unit, const QueryTile& tile,
     s.lse[i] = i < tile.count ? lse_HT[i] * kLog2E : __builtin_inff();
     s.delta[i] = i < tile.count ? delta_HT[i] : 0.0f;
   }
+  if (!args.window) return;
+  for (int64_t i = 0; i < kTile; ++i) {
+    s.first_keys[i] = i < tile.count ? uint32_t(first_key(unit, tile.first + i)) : 0u;
+  }
 }
 
 // Turns one key's row of scores into probabilities, and its row of dprobabilities into dscores. In
@@ -189,6 +198,9 @@ TRIREME_INLINE void Backward<T>::differentiate_row(const Unit& unit, const Query
     if (col < first_seeing) {
       const uint32_t unseen = uint32_t(std::min(first_seeing - col, kLanes));
       p = select(lane_indices() < broadcast_u32(unseen), zeros(), p);
+    }
+    if (args.window) {
+      p = select(broadcast_u32(uint32_t(key)) < load(s.first_keys + col), zeros(), p);
     }
     F32x16 kept = p;
     F32x16 dp = load(s.dprobabilities + r * kTile + col);
@@ -261,6 +273,10 @@ void Backward<T>::run_tile(const Unit& unit, const KeyBlock& keys, const QueryTi
   for (; i < keys.count; i += kGroupRows) {
     const int64_t first_seeing = std::max<int64_t>(0, keys.first + i - last_visible(tile.first));
     if (first_seeing >= tile.count) break;
+    if (first_key(unit, tile.first) >= keys.first + std::min(i + kGroupRows, keys.count)) {
+      std::fill_n(s.dscores + i * kTile, kGroupRows * kTile, U{});
+      continue;
+    }
     run_group(unit, keys, tile, i, first_seeing / kLanes * kLanes, s);
   }
   if (unit.wants_queries) add_query_gradients(unit, keys, tile, std::min(i, keys.count), s);
@@ -281,11 +297,14 @@ template <typename T>
 void Backward<T>::run_unit(const Unit& unit, std::byte* workspace) const {
   const BackwardState<U> s = start(unit, workspace);
   const int64_t first_head = unit.kv_head * heads_per_kv();
-  for (int64_t first = unit.first_key; first < unit.end_key; first += block_keys()) {
+  const int64_t first_block = unit.wants_keys ? unit.first_key : first_key(unit, unit.first_query);
+  for (int64_t first = first_block / block_keys() * block_keys(); first < unit.end_key;
+       first += block_keys()) {
     const KeyBlock keys = load_keys(unit, first, s);
     const int64_t first_seeing = std::max(unit.first_query, first - last_visible(0));
     for (int64_t head = first_head; head < first_head + heads_per_kv(); ++head) {
       for (int64_t query = first_seeing / kTile * kTile; query < unit.end_query; query += kTile) {
+        if (first_key(unit, query) >= first + keys.count) break;  // later queries see none either
         run_tile(unit, keys, {head, query, std::min(kTile, unit.end_query - query)}, s);
       }
     }

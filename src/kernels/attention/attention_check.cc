@@ -41,6 +41,22 @@ void check_statistic(const char* name, const TensorRef& x, const AttentionShape&
                 std::string(name) + " has one fp32 for every head and query");
 }
 
+// First keys of a causal query lie before its last; a kernel relies on their order.
+void check_window(const AttentionWindow& window, const AttentionShape& shape) {
+  if (!window) return;
+  check_tensor("the queries' first keys", window.first_T, shape.num_sequences * shape.q_len,
+               DType::I32);
+  const auto* first = static_cast<const int32_t*>(window.first_T.data);
+  bool in_order = true, sees_one = true;
+  for (int64_t row = 0; row < shape.num_sequences * shape.q_len; ++row) {
+    const int64_t query = row % shape.q_len;
+    in_order &= query == 0 || first[row - 1] <= first[row];
+    sees_one &= !shape.causal || window.first_key(row) < shape.num_visible(query);
+  }
+  TRIREME_CHECK(in_order, "first keys do not decrease within a sequence");
+  TRIREME_CHECK(sees_one, "every causal query sees a key");
+}
+
 }  // namespace
 
 void check_attention(const AttentionForwardArgs& args) {
@@ -53,6 +69,7 @@ void check_attention(const AttentionForwardArgs& args) {
   check_matrices({{"k", args.k_T_KD}, {"v", args.v_T_KD}}, shape.num_sequences * shape.kv_len,
                  shape.num_kv_heads * shape.head_dim, dtype);
   if (args.lse_HT) check_statistic("lse", args.lse_HT, shape);
+  check_window(args.window, shape);
 }
 
 void check_attention(const AttentionBackwardArgs& args) {
@@ -68,6 +85,7 @@ void check_attention(const AttentionBackwardArgs& args) {
       shape.num_sequences * shape.kv_len, shape.num_kv_heads * shape.head_dim, dtype);
   check_statistic("lse", args.lse_HT, shape);
   check_statistic("delta", args.delta_HT, shape);
+  check_window(args.window, shape);
 }
 
 void check_attention(const AttentionMergeArgs& args) {

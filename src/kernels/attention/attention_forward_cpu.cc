@@ -11,6 +11,7 @@ namespace {
 constexpr float kSlack = 8.0f;
 constexpr int64_t kBlockRows = 384;  // rows that share the packing of a tile of keys
 constexpr double kSerialFlops = 4e5;
+constexpr float kNoReference = -std::numeric_limits<float>::infinity();  // no key was seen
 
 // The memory of one thread for a block of queries of all heads that share a kv head.
 template <typename U>
@@ -45,6 +46,7 @@ struct Forward {
     int64_t sequence, kv_head;
     int64_t head, num_heads;
     int64_t first, count;
+    int64_t first_tile;  // the first key of the first tile that a query sees
   };
   // At most kGroupRows rows of one head, with the keys of one tile.
   struct Group {
@@ -54,6 +56,9 @@ struct Forward {
   };
 
   int64_t num_visible(int64_t query) const { return shape.num_visible(query); }
+  int64_t first_key(const Block& block, int64_t query) const {
+    return args.window ? args.window.first_key(block.sequence * shape.q_len + query) : 0;
+  }
   ForwardState<U> start(const Block& block, std::byte* workspace) const;
   void attend(const Block& block, int64_t key, const ForwardState<U>& s) const;
   void attend_group(const Group& group, const Block& block, LeftRows q,
@@ -81,7 +86,7 @@ ForwardState<ComputeType<T>> Forward<T>::start(const Block& block, std::byte* wo
   s.sum = cursor.take<float>(rows * kLanes);
   s.out = cursor.take<float>(rows * width);
   s.q_copy = cursor.take<U>(reads_in_place<T>(shape.head_dim) ? 0 : rows * width);
-  std::fill_n(s.reference, rows, -std::numeric_limits<float>::infinity());
+  std::fill_n(s.reference, rows, kNoReference);
   std::fill_n(s.sum, rows * kLanes, 0.0f);
   std::fill_n(s.out, rows * width, 0.0f);
   return s;
@@ -94,6 +99,13 @@ template <int kVectors, bool kMasked>
 TRIREME_INLINE void Forward<T>::softmax_row(const Group& group, const Block& block, int64_t r,
                                             const ForwardState<U>& s) const {
   const int64_t row = group.row + r;
+  const int64_t unseen = first_key(block, group.query + r) - group.key;
+  if (kMasked && unseen >= group.num_keys) [[unlikely]] {  // no reference value may exist yet
+    for (int64_t v = 0; v < kVectors; ++v) {
+      store_operand(s.probabilities + r * kTile + v * kLanes, zeros());
+    }
+    return;
+  }
   const F32x16 lowest = broadcast(-std::numeric_limits<float>::infinity());
   const F32x16 to_powers_of_two = broadcast(shape.scale * kLog2E);
   F32x16 x[kVectors];
@@ -104,6 +116,10 @@ TRIREME_INLINE void Forward<T>::softmax_row(const Group& group, const Block& blo
       const int64_t visible = num_visible(group.query + r) - group.key - v * kLanes;
       const uint32_t count = uint32_t(std::clamp<int64_t>(visible, 0, kLanes));
       x[v] = select(lane_indices() < broadcast_u32(count), x[v], lowest);
+      if (unseen > v * kLanes) [[unlikely]] {
+        const uint32_t before = uint32_t(std::min(unseen - v * kLanes, kLanes));
+        x[v] = select(lane_indices() < broadcast_u32(before), lowest, x[v]);
+      }
     }
   }
   F32x16 greatest = x[0];
@@ -152,7 +168,8 @@ void Forward<T>::attend_group(const Group& group, const Block& block, LeftRows q
                               const ForwardState<U>& s) const {
   score_product<U>(q, group.count, s.k_panels, num_steps_of(shape.head_dim, kElements), 0,
                    group.num_keys, s.scores);
-  const bool whole = num_visible(group.query) - group.key >= kTile;
+  const bool whole = num_visible(group.query) - group.key >= kTile &&
+                     first_key(block, group.query + group.count - 1) <= group.key;
   static_assert(kTileVectors == 4);
   switch (num_steps_of(group.num_keys, kLanes)) {
     case 1:
@@ -201,10 +218,11 @@ void Forward<T>::attend(const Block& block, int64_t key, const ForwardState<U>& 
                    head * shape.head_dim;
       LeftRows rows{reinterpret_cast<const char*>(s.q_copy + group.row * width),
                     width * int64_t(sizeof(U))};
-      if (key == 0 || reads_in_place<T>(shape.head_dim)) {
+      if (key == block.first_tile || reads_in_place<T>(shape.head_dim)) {
         rows = left_rows(q, args.q_T_HD.stride, group.count, shape.head_dim,
                          s.q_copy + group.row * width);
       }
+      if (first_key(block, group.query) >= key + group.num_keys) continue;  // sees none of the tile
       attend_group(group, block, rows, s);
     }
   }
@@ -217,7 +235,8 @@ void Forward<T>::finish(const Block& block, const ForwardState<U>& s) const {
     const int64_t head = block.head + row / block.count;
     const int64_t token = block.sequence * shape.q_len + block.first + row % block.count;
     const float sum = reduce_sum(load(s.sum + row * kLanes));
-    const F32x16 inverse = broadcast(1.0f / sum);
+    const bool sees_none = args.window && s.reference[row] == kNoReference;
+    const F32x16 inverse = sees_none ? zeros() : broadcast(1.0f / sum);
     T* out = args.out_T_HD.row<T>(token) + head * shape.head_dim;
     for (int64_t d = 0; d < shape.head_dim; d += kLanes) {
       store_row(out + d, load(s.out + row * width + d) * inverse, shape.head_dim - d);
@@ -242,9 +261,10 @@ void Forward<T>::run_unit(int64_t unit, std::byte* workspace) const {
   block.head = block.kv_head * block.num_heads;
   block.first = block_index * block_queries;
   block.count = std::min(block_queries, shape.q_len - block.first);
+  block.first_tile = first_key(block, block.first) / kTile * kTile;
   const ForwardState<U> state = start(block, workspace);
   const int64_t end_key = num_visible(block.first + block.count - 1);
-  for (int64_t key = 0; key < end_key; key += kTile) attend(block, key, state);
+  for (int64_t key = block.first_tile; key < end_key; key += kTile) attend(block, key, state);
   finish(block, state);
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "kernels/attention/attention.h"
@@ -25,6 +26,7 @@ struct HeadView {
 struct Head {
   const AttentionShape& shape;
   const AttentionDropout& dropout;
+  const AttentionWindow& window;
   int64_t sequence;
   int64_t head;
 
@@ -39,6 +41,9 @@ struct Head {
     return head * shape.num_sequences * shape.q_len + sequence * shape.q_len + query;
   }
   int64_t num_visible(int64_t query) const { return shape.num_visible(query); }
+  int64_t first_key(int64_t query) const {
+    return window ? window.first_key(sequence * shape.q_len + query) : 0;
+  }
   double dot(const HeadView& x, int64_t x_row, const HeadView& y, int64_t y_row) const {
     double sum = 0.0;
     for (int64_t d = 0; d < shape.head_dim; ++d) sum += x.get(x_row, d) * y.get(y_row, d);
@@ -65,7 +70,13 @@ struct Probabilities {
 Probabilities softmax(const Head& head, const HeadView& q, const HeadView& k, int64_t query) {
   Probabilities p;
   p.of_key.resize(size_t(head.num_visible(query)));
-  for (size_t key = 0; key < p.of_key.size(); ++key) {
+  const auto first = size_t(head.first_key(query));
+  if (first >= p.of_key.size()) {  // sees no key
+    p.log_sum_exp = -std::numeric_limits<double>::infinity();
+    return p;
+  }
+  std::fill_n(p.of_key.begin(), first, -std::numeric_limits<double>::infinity());
+  for (size_t key = first; key < p.of_key.size(); ++key) {
     p.of_key[key] = head.dot(q, query, k, int64_t(key)) * head.shape.scale;
   }
   const double greatest = *std::max_element(p.of_key.begin(), p.of_key.end());
@@ -135,7 +146,7 @@ void attention_forward_ref(Stream&, const AttentionForwardArgs& args) {
   check_attention(args);
   for (int64_t sequence = 0; sequence < args.shape.num_sequences; ++sequence) {
     for (int64_t head = 0; head < args.shape.num_heads; ++head) {
-      forward({args.shape, args.dropout, sequence, head}, args);
+      forward({args.shape, args.dropout, args.window, sequence, head}, args);
     }
   }
 }
@@ -151,9 +162,9 @@ void attention_backward_ref(Stream&, const AttentionBackwardArgs& args) {
       const size_t size = size_t(shape.kv_len * shape.head_dim);
       KeyGradients sums{std::vector<double>(size), std::vector<double>(size)};
       for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-        backward({shape, args.dropout, sequence, head}, args, sums);
+        backward({shape, args.dropout, args.window, sequence, head}, args, sums);
       }
-      const Head first{shape, args.dropout, sequence, kv_head * group};
+      const Head first{shape, args.dropout, args.window, sequence, kv_head * group};
       for (int64_t key = 0; key < shape.kv_len; ++key) {
         for (int64_t d = 0; d < shape.head_dim; ++d) {
           const size_t index = size_t(key * shape.head_dim + d);

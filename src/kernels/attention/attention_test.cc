@@ -1,94 +1,12 @@
-#include <gtest/gtest.h>
-
-#include <cmath>
-
-#include "kernels/attention/attention_cases.h"
-#include "kernels/kernel_table.h"
-#include "kernels/random_matrix.h"
-#include "kernels/test_stream.h"
+#include "kernels/attention/attention_fixture.h"
 
 namespace trireme {
 namespace {
 
-constexpr DType kDTypes[] = {DType::F32, DType::BF16, DType::F16};
-
-// The matrices of one attention. If q_len equals kv_len, q, k and v are columns of one matrix, as a
-// fused projection writes them; otherwise they are separate. NaN surrounds all of them.
-struct Operands {
-  Operands(const AttentionShape& shape, DType dtype, float dropout_probability)
-      : shape(shape),
-        dropout{dropout_probability, {77}, 5, 2, {3000, 21, 700}, {1000, 13, 500}},
-        q_rows(shape.num_sequences * shape.q_len),
-        kv_rows(shape.num_sequences * shape.kv_len),
-        q_cols(shape.num_heads * shape.head_dim),
-        kv_cols(shape.num_kv_heads * shape.head_dim),
-        qkv(dtype, std::max(q_rows, kv_rows), q_cols + 2 * kv_cols, 3, 1, 1.5f),
-        dqkv(dtype, std::max(q_rows, kv_rows), q_cols + 2 * kv_cols, 3, 2),
-        out(dtype, q_rows, q_cols, 1, 3),
-        dout(dtype, q_rows, q_cols, 2, 4),
-        lse(DType::F32, 1, shape.num_heads * q_rows, 0, 5),
-        delta(DType::F32, 1, shape.num_heads * q_rows, 0, 6) {}
-
-  MatrixRef part(RandomMatrix& x, int index) const {
-    const int64_t begin = index == 0 ? 0 : q_cols + (index - 1) * kv_cols;
-    const MatrixRef cols = cols_of(x, begin, index == 0 ? q_cols : kv_cols);
-    return rows_of(cols, 0, index == 0 ? q_rows : kv_rows);
-  }
-  AttentionForwardArgs forward() {
-    return {shape, dropout, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse.row()};
-  }
-  AttentionBackwardArgs backward() {
-    return {shape, dropout,   part(qkv, 0), part(qkv, 1),  part(qkv, 2),  out,
-            dout,  lse.row(), delta.row(),  part(dqkv, 0), part(dqkv, 1), part(dqkv, 2)};
-  }
-
-  AttentionShape shape;
-  AttentionDropout dropout;
-  int64_t q_rows, kv_rows, q_cols, kv_cols;
-  RandomMatrix qkv, dqkv, out, dout, lse, delta;
-};
-
-// Rounding errors are relative to the largest elements of a matrix: bf16 rounds probabilities,
-// dscores and the result to 8 bits; fp32 sums a few hundred terms.
-void expect_near(const RandomMatrix& got, const RandomMatrix& want, DType dtype) {
-  float greatest = 0.0f;
-  for (int64_t row = 0; row < want.rows(); ++row) {
-    for (int64_t col = 0; col < want.cols(); ++col) {
-      greatest = std::max(greatest, std::abs(want.get(row, col)));
-    }
-  }
-  const float bound = greatest * (dtype == DType::BF16  ? 0.02f
-                                  : dtype == DType::F16 ? 0.0025f
-                                                        : 5e-6f) +
-                      1e-6f;
-  for (int64_t row = 0; row < want.rows(); ++row) {
-    for (int64_t col = 0; col < want.cols(); ++col) {
-      ASSERT_NEAR(got.get(row, col), want.get(row, col), bound) << row << ", " << col;
-    }
-  }
-}
-
-template <typename Body>  // body(kernels, operands, dtype)
-void for_every_case(Body&& body) {
-  for (Isa isa : supported_isas()) {
-    for (DType dtype : kDTypes) {
-      for (float dropout : {0.0f, 0.25f}) {
-        for (const AttentionShape& shape : odd_attention_shapes()) {
-          SCOPED_TRACE(std::string(name_of(isa)) + " " + std::string(name_of(dtype)) + " " +
-                       text_of(shape) + " dropout " + std::to_string(dropout));
-          Operands operands(shape, dtype, dropout);
-          body(cpu_kernels(isa), operands, dtype);
-          if (testing::Test::HasFatalFailure()) return;
-        }
-      }
-    }
-  }
-}
-
 TEST(Attention, AgreesWithReferenceForEveryInstructionSetAndDType) {
   TestStream threads(2);
-  for_every_case([&](const KernelTable& kernels, Operands& got, DType dtype) {
-    Operands want = got;
+  for_every_case([&](const KernelTable& kernels, AttentionOperands& got, DType dtype) {
+    AttentionOperands want = got;
     attention_forward_ref(threads.stream, want.forward());
     kernels.attention_forward(threads.stream, got.forward());
     expect_near(got.out, want.out, dtype);
@@ -105,12 +23,12 @@ TEST(Attention, AgreesWithReferenceForEveryInstructionSetAndDType) {
 // and an odd number of units).
 TEST(Attention, BitsDoNotDependOnThreads) {
   TestStream one(1), two(2), four(4);
-  for_every_case([&](const KernelTable& kernels, Operands& want, DType) {
-    Operands untouched = want;
+  for_every_case([&](const KernelTable& kernels, AttentionOperands& want, DType) {
+    AttentionOperands untouched = want;
     kernels.attention_forward(one.stream, want.forward());
     kernels.attention_backward(one.stream, want.backward());
     for (TestStream* threads : {&two, &four}) {
-      Operands got = untouched;
+      AttentionOperands got = untouched;
       kernels.attention_forward(threads->stream, got.forward());
       kernels.attention_backward(threads->stream, got.backward());
       ASSERT_TRUE(got.out == want.out);
@@ -124,9 +42,9 @@ TEST(Attention, BitsDoNotDependOnThreads) {
 // The output of a query is the same if it is computed alone after its keys, as in decoding.
 TEST(Attention, BitsOfAQueryDoNotDependOnTheOthers) {
   TestStream threads(2);
-  for_every_case([&](const KernelTable& kernels, Operands& want, DType) {
+  for_every_case([&](const KernelTable& kernels, AttentionOperands& want, DType) {
     if (want.shape.num_sequences != 1 || !want.shape.causal) return;
-    Operands got = want;
+    AttentionOperands got = want;
     kernels.attention_forward(threads.stream, want.forward());
     const int64_t before = want.shape.kv_len - want.shape.q_len;
     for (int64_t first = 0, count = 1; first < want.shape.q_len; first += count, count += 2) {
@@ -148,9 +66,9 @@ TEST(Attention, BitsOfAQueryDoNotDependOnTheOthers) {
 // each part gives the gradients of its keys and its share of the gradients of the queries.
 TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
   TestStream threads(2);
-  for_every_case([&](const KernelTable& kernels, Operands& whole, DType dtype) {
+  for_every_case([&](const KernelTable& kernels, AttentionOperands& whole, DType dtype) {
     if (whole.shape.num_sequences != 1 || whole.shape.causal) return;
-    Operands parts = whole;
+    AttentionOperands parts = whole;
     kernels.attention_forward(threads.stream, whole.forward());
     kernels.attention_backward(threads.stream, whole.backward());
     const int64_t heads = whole.shape.num_heads, rows = whole.q_rows;
@@ -210,8 +128,8 @@ TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
 TEST(Attention, IsCausal) {
   TestStream threads(2);
   for (Isa isa : supported_isas()) {
-    Operands want(attention_shape(1, 100, 100, 2, 1, 20), DType::BF16, 0.0f);
-    Operands got = want;
+    AttentionOperands want(attention_shape(1, 100, 100, 2, 1, 20), DType::BF16, 0.0f);
+    AttentionOperands got = want;
     for (int64_t row = 50; row < 100; ++row) {
       for (int64_t col = 0; col < got.qkv.cols(); ++col) got.qkv.set(row, col, 1e30f);
     }
@@ -230,10 +148,10 @@ TEST(Attention, IsCausal) {
 TEST(Attention, LargeScoresStayFinite) {
   TestStream threads(1);
   for (Isa isa : supported_isas()) {
-    for (DType dtype : kDTypes) {
-      Operands want(attention_shape(1, 150, 150, 1, 1, 16), dtype, 0.0f);
+    for (DType dtype : kAttentionDTypes) {
+      AttentionOperands want(attention_shape(1, 150, 150, 1, 1, 16), dtype, 0.0f);
       want.shape.scale = 60.0f;
-      Operands got = want;
+      AttentionOperands got = want;
       attention_forward_ref(threads.stream, want.forward());
       cpu_kernels(isa).attention_forward(threads.stream, got.forward());
       // A score of 1,500 has an absolute error of 1e-4 in fp32, which gives the same relative error
@@ -255,7 +173,7 @@ TEST(Attention, ReferenceBackwardIsTheDerivativeOfForward) {
     for (const AttentionShape& shape :
          {attention_shape(2, 5, 5, 2, 1, 3), attention_shape(1, 3, 7, 2, 2, 4),
           not_causal(attention_shape(1, 5, 4, 2, 1, 3))}) {
-      Operands operands(shape, DType::F32, probability);
+      AttentionOperands operands(shape, DType::F32, probability);
       const auto loss = [&] {
         attention_forward_ref(threads.stream, operands.forward());
         double sum = 0.0;
@@ -294,7 +212,7 @@ TEST(Attention, CountsFlopsOfVisiblePairs) {
 
 TEST(Attention, RefusesShapesThatDoNotFit) {
   TestStream threads(1);
-  Operands operands(attention_shape(1, 4, 4, 2, 1, 8), DType::F32, 0.0f);
+  AttentionOperands operands(attention_shape(1, 4, 4, 2, 1, 8), DType::F32, 0.0f);
   AttentionForwardArgs args = operands.forward();
   args.shape.num_kv_heads = 2;
   EXPECT_THROW(attention_forward_ref(threads.stream, args), ContractError);

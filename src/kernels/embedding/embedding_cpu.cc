@@ -12,9 +12,7 @@ void look_up(const EmbeddingForwardArgs& args, int64_t begin, int64_t end) {
     const bool is_here = row >= 0 && row < args.table_VC.rows;
     const T* row_C = is_here ? args.table_VC.row<T>(row) : nullptr;
     const T* position_C =
-        args.positions_SC
-            ? args.positions_SC.row<T>(args.first_position + args.map.of(t % args.seq_len))
-            : nullptr;
+        args.positions_SC ? args.positions_SC.row<T>(args.position_of(t)) : nullptr;
     T* y_C = args.y_TC.row<T>(t);
     if (!row_C && !position_C) {
       __builtin_memset(static_cast<void*>(y_C), 0, size_t(args.y_TC.cols) * sizeof(T));
@@ -61,8 +59,7 @@ void scatter_cols(const EmbeddingBackwardArgs& args, int64_t begin, int64_t end)
       add_row(dy_C, args.dtable_VC.row<float>(row) + begin, end - begin);
     }
     if (!args.dpositions_SC) continue;
-    add_row(dy_C, args.dpositions_SC.row<float>(args.map.of(t % args.seq_len)) + begin,
-            end - begin);
+    add_row(dy_C, args.dpositions_SC.row<float>(args.position_of(t)) + begin, end - begin);
   }
 }
 
@@ -102,26 +99,37 @@ TRIREME_INLINE void add_rows_once(const MatrixRef& dy_TC, int64_t t, NextOf next
   });
 }
 
+// Adds dy_t to the row id_t - first_row of a table; ids are tokens or positions.
 template <typename T>
-void scatter_once(Stream& stream, const EmbeddingBackwardArgs& args) {
+void scatter_linked(Stream& stream, const TensorRef& ids_T, int64_t first_row,
+                    const MatrixRef& all_dy_TC, const MatrixRef& dtable_RC) {
   EqualTokens& equal = *reinterpret_cast<EqualTokens*>(stream.workspace(0));
-  const int64_t cols = args.dy_TC.cols, rows = args.dy_TC.rows;
+  const int64_t rows = all_dy_TC.rows;
   for (int64_t first = 0; first < rows; first += kLinkedTokens) {
     const int64_t count = rows - first < kLinkedTokens ? rows - first : kLinkedTokens;
-    const int32_t* token_T = static_cast<const int32_t*>(args.tokens_T.data) + first;
-    const MatrixRef dy_TC = rows_of(args.dy_TC, first, count);
-    equal.link(token_T, count);
-    for_each_tile(stream, cols, kTileCols, [&](int64_t begin, int64_t end, int) {
+    const int32_t* id_T = static_cast<const int32_t*>(ids_T.data) + first;
+    const MatrixRef dy_TC = rows_of(all_dy_TC, first, count);
+    equal.link(id_T, count);
+    for_each_tile(stream, dy_TC.cols, kTileCols, [&](int64_t begin, int64_t end, int) {
       for (int64_t t = 0; t < count; ++t) {
-        const int64_t row = token_T[t] - args.range.first;
-        const bool is_here = row >= 0 && row < args.dtable_VC.rows;
+        const int64_t row = id_T[t] - first_row;
+        const bool is_here = row >= 0 && row < dtable_RC.rows;
         if (!is_here || !equal.is_first_T[t]) continue;
         const auto next = [&](int64_t u) TRIREME_INLINE_LAMBDA { return equal.next_T[u]; };
-        add_rows_once<T>(dy_TC, t, next, args.dtable_VC.row<bf16>(row), begin, end);
+        add_rows_once<T>(dy_TC, t, next, dtable_RC.row<bf16>(row), begin, end);
       }
     });
   }
+}
+
+template <typename T>
+void scatter_once(Stream& stream, const EmbeddingBackwardArgs& args) {
+  const int64_t cols = args.dy_TC.cols, rows = args.dy_TC.rows;
+  scatter_linked<T>(stream, args.tokens_T, args.range.first, args.dy_TC, args.dtable_VC);
   if (!args.dpositions_SC) return;
+  if (args.position_T) {
+    return scatter_linked<T>(stream, args.position_T, 0, args.dy_TC, args.dpositions_SC);
+  }
   for_each_tile(stream, cols, kTileCols, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = 0; t < args.seq_len && t < rows; ++t) {
       const auto next = [&](int64_t u) TRIREME_INLINE_LAMBDA { return u + args.seq_len; };

@@ -35,7 +35,7 @@ void embedding_forward_ref(Stream&, const EmbeddingForwardArgs& args) {
     for (int64_t c = 0; c < args.y_TC.cols; ++c) {
       double y = is_here ? read(args.table_VC, row, c) : 0.0;
       if (args.positions_SC) {
-        y += read(args.positions_SC, args.first_position + args.map.of(t % args.seq_len), c);
+        y += read(args.positions_SC, args.position_of(t), c);
       }
       write(args.y_TC, t, c, y);
     }
@@ -49,7 +49,7 @@ void embedding_backward_ref(Stream&, const EmbeddingBackwardArgs& args) {
           [&](int64_t t) { return token_T[t] - args.range.first; });
   if (!args.dpositions_SC) return;
   scatter(args.dy_TC, args.dpositions_SC, args.write,
-          [&](int64_t t) { return args.map.of(t % args.seq_len); });
+          [&](int64_t t) { return args.position_of(t); });
 }
 
 }  // namespace trireme

@@ -69,6 +69,42 @@ TEST(Embedding, AgreesWithTheReferenceEverywhere) {
   });
 }
 
+// Positions that are stated for every token; those of its place give the bits of none.
+TEST(Embedding, StatedPositionsAgreeWithTheReferenceEverywhere) {
+  Teams teams;
+  for_every_case([&](const Operands& start) {
+    if (!start.has_positions) return;
+    for (const bool by_place : {false, true}) {
+      std::vector<int32_t> positions;
+      for (int64_t t = 0; t < int64_t(start.tokens.size()); ++t) {
+        positions.push_back(int32_t((by_place ? t : t * t) % start.seq_len));
+      }
+      const TensorRef position_T{positions.data(), DType::I32, Shape{int64_t(positions.size())}};
+      const auto run = [&](const KernelTable& kernels, Stream& stream, Operands& o) {
+        EmbeddingForwardArgs forward = o.forward();
+        EmbeddingBackwardArgs backward = o.backward(Write::Accumulate);
+        forward.first_position = 0;
+        forward.position_T = backward.position_T = position_T;
+        kernels.embedding_forward(stream, forward);
+        kernels.embedding_backward(stream, backward);
+      };
+      const Operands got = same_bits_everywhere(teams, start, run);
+      const Operands want = by_reference(teams, start, run);
+      expect_near(got.y, want.y, 1e-7, "y");
+      expect_near(got.dtable, want.dtable, 4e-6, "dtable");
+      expect_near(got.dpositions, want.dpositions, 4e-6, "dpositions");
+      if (!by_place) continue;
+      Operands without = start;
+      EmbeddingForwardArgs forward = without.forward();
+      forward.first_position = 0;
+      const KernelTable& kernels = cpu_kernels(supported_isas().back());
+      kernels.embedding_forward(teams.of_2, forward);
+      kernels.embedding_backward(teams.of_2, without.backward(Write::Accumulate));
+      EXPECT_TRUE(without == got);
+    }
+  });
+}
+
 // More tokens than are linked at a time, of a few that repeat often: a sum that were rounded for
 // every token would stop long before its end.
 TEST(Embedding, SumsOfManyEqualTokensInBf16AreRoundedOnce) {

@@ -13,6 +13,7 @@ void check_rope(const RopeArgs& args) {
   const int64_t positions = args.cos_SD2.num_elements() / half;
   check_tensor("cos", args.cos_SD2, positions * half, DType::F32);
   check_tensor("sin", args.sin_SD2, positions * half, DType::F32);
+  if (args.position_T) return check_positions(args.position_T, args.x_T_HD.rows, positions);
   check_argument(args.first_position + used <= positions, "the tables hold every row's position");
 }
 

@@ -10,7 +10,7 @@ void rotate_rows(const RopeArgs& args, int64_t begin, int64_t end) {
   // The inverse flips the sign of sin.
   const U32x16 flip = broadcast_u32(args.rotation == Rotation::Forward ? 0u : 1u << 31);
   for (int64_t t = begin; t < end; ++t) {
-    const int64_t position = args.first_position + t % args.seq_len;
+    const int64_t position = args.position_of(t);
     const float* cos_D2 = static_cast<const float*>(args.cos_SD2.data) + position * half;
     const float* sin_D2 = static_cast<const float*>(args.sin_SD2.data) + position * half;
     T* x_HD = args.x_T_HD.row<T>(t);

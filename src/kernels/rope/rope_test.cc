@@ -52,6 +52,37 @@ TEST(Rope, AgreesWithTheReferenceEverywhere) {
   }
 }
 
+// A row of a stated position is turned as a row that has this position by its place.
+TEST(Rope, StatedPositionsTurnEachRowByItsOwn) {
+  Teams teams;
+  for (DType dtype : {DType::F32, DType::BF16}) {
+    for (const RopeShape& shape : kRopeShapes) {
+      const int64_t num_positions = shape.first_position + shape.seq_len;
+      std::vector<int32_t> positions;
+      for (int64_t t = 0; t < shape.rows; ++t) positions.push_back(t * t % num_positions);
+      const auto run = [&](const KernelTable& kernels, Stream& stream, Operands& o) {
+        RopeArgs args = o.args(shape, Rotation::Forward);
+        args.position_T = {positions.data(), DType::I32, Shape{shape.rows}};
+        kernels.rope(stream, args);
+      };
+      const Operands start(dtype, shape);
+      const Operands got = same_bits_everywhere(teams, start, run);
+      expect_near(got.x, by_reference(teams, start, run).x, 1e-6, "x");
+      Operands one_by_one = start;
+      for (int64_t t = 0; t < shape.rows; ++t) {
+        RopeArgs args = one_by_one.args(shape, Rotation::Forward);
+        args.x_T_HD = rows_of(args.x_T_HD, t, 1);
+        args.first_position = positions[size_t(t)];
+        cpu_kernels(supported_isas().back()).rope(teams.of_1, args);
+      }
+      EXPECT_TRUE(one_by_one == got);
+      positions.back() = int32_t(num_positions);
+      Operands outside = start;
+      EXPECT_THROW(run(reference_kernels(), teams.of_1, outside), ContractError);
+    }
+  }
+}
+
 TEST(Rope, InverseTurnsBack) {
   Teams teams;
   for (const RopeShape& shape : kRopeShapes) {

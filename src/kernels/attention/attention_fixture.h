@@ -1,0 +1,109 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "kernels/attention/attention_cases.h"
+#include "kernels/kernel_table.h"
+#include "kernels/random_matrix.h"
+#include "kernels/test_stream.h"
+
+// What the tests of attention share.
+namespace trireme {
+
+inline constexpr DType kAttentionDTypes[] = {DType::F32, DType::BF16, DType::F16};
+
+// The matrices of one attention. If q_len equals kv_len, q, k and v are columns of one matrix, as a
+// fused projection writes them; otherwise they are separate. NaN surrounds all of them.
+struct AttentionOperands {
+  AttentionOperands(const AttentionShape& shape, DType dtype, float dropout_probability)
+      : shape(shape),
+        dropout{dropout_probability, {77}, 5, 2, {3000, 21, 700}, {1000, 13, 500}},
+        q_rows(shape.num_sequences * shape.q_len),
+        kv_rows(shape.num_sequences * shape.kv_len),
+        q_cols(shape.num_heads * shape.head_dim),
+        kv_cols(shape.num_kv_heads * shape.head_dim),
+        qkv(dtype, std::max(q_rows, kv_rows), q_cols + 2 * kv_cols, 3, 1, 1.5f),
+        dqkv(dtype, std::max(q_rows, kv_rows), q_cols + 2 * kv_cols, 3, 2),
+        out(dtype, q_rows, q_cols, 1, 3),
+        dout(dtype, q_rows, q_cols, 2, 4),
+        lse(DType::F32, 1, shape.num_heads * q_rows, 0, 5),
+        delta(DType::F32, 1, shape.num_heads * q_rows, 0, 6) {}
+
+  MatrixRef part(RandomMatrix& x, int index) const {
+    const int64_t begin = index == 0 ? 0 : q_cols + (index - 1) * kv_cols;
+    const MatrixRef cols = cols_of(x, begin, index == 0 ? q_cols : kv_cols);
+    return rows_of(cols, 0, index == 0 ? q_rows : kv_rows);
+  }
+  AttentionForwardArgs forward() {
+    return {shape, dropout, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse.row(), window()};
+  }
+  AttentionBackwardArgs backward() {
+    return {shape,     dropout,     part(qkv, 0),  part(qkv, 1),  part(qkv, 2),  out,     dout,
+            lse.row(), delta.row(), part(dqkv, 0), part(dqkv, 1), part(dqkv, 2), window()};
+  }
+  AttentionWindow window() {
+    if (first.empty()) return {};
+    return {{first.data(), DType::I32, Shape{int64_t(first.size())}}, dropout.keys};
+  }
+  // first_key(query): the index of the first key that a query sees.
+  template <typename FirstKey>
+  void set_window(FirstKey first_key) {
+    first.clear();
+    for (int64_t row = 0; row < q_rows; ++row) {
+      const int64_t key = first_key(row % shape.q_len);
+      first.push_back(int32_t(key == 0 ? 0 : dropout.keys.of(key - 1) + 1));
+    }
+  }
+
+  AttentionShape shape;
+  AttentionDropout dropout;
+  int64_t q_rows, kv_rows, q_cols, kv_cols;
+  RandomMatrix qkv, dqkv, out, dout, lse, delta;
+  std::vector<int32_t> first;  // empty: no window
+};
+
+// Rounding errors are relative to the largest elements of a matrix: bf16 rounds probabilities,
+// dscores and the result to 8 bits; fp32 sums a few hundred terms.
+inline void expect_near(const RandomMatrix& got, const RandomMatrix& want, DType dtype) {
+  float greatest = 0.0f;
+  for (int64_t row = 0; row < want.rows(); ++row) {
+    for (int64_t col = 0; col < want.cols(); ++col) {
+      if (std::isinf(want.get(row, col))) continue;  // the lse of a query that sees no key
+      greatest = std::max(greatest, std::abs(want.get(row, col)));
+    }
+  }
+  const float bound = greatest * (dtype == DType::BF16  ? 0.02f
+                                  : dtype == DType::F16 ? 0.0025f
+                                                        : 5e-6f) +
+                      1e-6f;
+  for (int64_t row = 0; row < want.rows(); ++row) {
+    for (int64_t col = 0; col < want.cols(); ++col) {
+      if (got.get(row, col) == want.get(row, col)) continue;
+      ASSERT_NEAR(got.get(row, col), want.get(row, col), bound) << row << ", " << col;
+    }
+  }
+}
+
+template <typename Body>  // body(kernels, operands, dtype)
+void for_every_case(Body&& body) {
+  for (Isa isa : supported_isas()) {
+    for (DType dtype : kAttentionDTypes) {
+      for (float dropout : {0.0f, 0.25f}) {
+        for (const AttentionShape& shape : odd_attention_shapes()) {
+          SCOPED_TRACE(std::string(name_of(isa)) + " " + std::string(name_of(dtype)) + " " +
+                       text_of(shape) + " dropout " + std::to_string(dropout));
+          AttentionOperands operands(shape, dtype, dropout);
+          body(cpu_kernels(isa), operands, dtype);
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace trireme
