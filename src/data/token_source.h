@@ -17,6 +17,10 @@ class TokenSource {
   // Every token is in [0, vocab_size).
   virtual int64_t vocab_size() const = 0;
 
+  // The token that ends a document where those of one sequence do not see each other
+  // (documents.h); -1: a sequence is one document.
+  virtual int32_t document_end() const { return -1; }
+
   // Writes one sequence: targets[t] is the token that follows inputs[t], or kUncountedTarget. Both
   // spans have seq_len elements. Several threads may call it, and it allocates no heap memory.
   // Throws IoError for a damaged file.
