@@ -86,7 +86,9 @@ class TensorLister {
   }
 
   void add_rotations() {
-    const Shape SD{model_.local_len(), model_.head_dim / 2};
+    // Positions within a document may be any of the sequence's.
+    const int64_t positions = shape_.documents ? model_.seq_len : model_.local_len();
+    const Shape SD{positions, model_.head_dim / 2};
     add("rope.cos_SD", SD, DType::F32, Lifetime::Constant);
     add("rope.sin_SD", SD, DType::F32, Lifetime::Constant);
   }
@@ -224,6 +226,16 @@ TokenCounts::TokenCounts(const ModelShard& shard, const StageShape& shape)
       all(shape.micro_sequences * shard.local_len()),
       residual(local_shape(Shape{all}, shard.residual, shape.tp, shape.tp_rank).num_elements()),
       is_split(shard.residual.kind == Placement::Kind::Shard) {}
+
+std::vector<DocumentTensor> document_tensors(const TokenCounts& tokens, const StageShape& shape) {
+  if (!shape.documents) return {};
+  std::vector<DocumentTensor> tensors = {{kDocumentFirst, Shape{tokens.all}},
+                                         {kDocumentPosition, Shape{tokens.all}}};
+  if (context_strategy(shape) == ContextStrategy::AllToAll) {
+    tensors.push_back({kDocumentFirstOfWhole, Shape{tokens.all * shape.cp}});
+  }
+  return tensors;
+}
 
 std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelShard& shard,
                                  const StageShape& shape) {

@@ -34,6 +34,17 @@ struct TokenCounts {
   bool is_split;  // each tp rank has its own part of the residual stream
 };
 
+// Int32 tensors of a micro-batch that say where its documents lie (StageShape::documents): they
+// come from outside, like the tokens, to every stage.
+struct DocumentTensor {
+  const char* name;
+  Shape shape;
+};
+inline constexpr const char* kDocumentFirst = "documents.first_T";
+inline constexpr const char* kDocumentPosition = "documents.position_T";
+inline constexpr const char* kDocumentFirstOfWhole = "documents.first_N";
+std::vector<DocumentTensor> document_tensors(const TokenCounts& tokens, const StageShape& shape);
+
 // Lists the tensors that an op of a fused graph needs beside its inputs and outputs: statistics,
 // routes, scratch.
 std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelShard& shard,

@@ -46,8 +46,10 @@ void Stage::run(Ctx& ctx, const MicrobatchInfo& info, const OpBody& op, OpHalf h
   }
 }
 
-void Stage::run(Ctx& ctx, const MicrobatchInfo& info, const Unit& unit,
+void Stage::run(Ctx& ctx, const MicrobatchInfo& microbatch, const Unit& unit,
                 const std::vector<Call>& calls, const SlotMemory& m, Write write) const {
+  MicrobatchInfo info = microbatch;
+  info.documents = documents_of(m);
   const bool is_timed = clock_ != nullptr && info.training;
   for (const Call& call : calls) {
     const OpBody& op = *unit.ops[size_t(call.op)];

@@ -70,6 +70,11 @@ class Stage {
   std::span<int32_t> tokens(int saved_slot) const;
   std::span<int32_t> targets(int saved_slot) const;
   std::span<const float> losses(int saved_slot) const;
+  // Where the documents of a micro-batch lie, to be filled like the tokens; absent where a sequence
+  // is one document.
+  Documents documents(int saved_slot) const {
+    return documents_of(memory_of({.saved = saved_slot}, 0));
+  }
   // After a forward pass without training: 1 for a token that was predicted (CrossEntropyArgs).
   std::span<const float> hits(int saved_slot) const;
 
@@ -105,6 +110,10 @@ class Stage {
   static void run(Ctx& ctx, const MicrobatchInfo& info, const OpBody& op, OpHalf half,
                   const SlotMemory& memory, Write write);
   SlotMemory memory_of(const StageSlots& slots, int unit) const;
+  Documents documents_of(const SlotMemory& m) const {
+    return {m(document_first_T_), m(document_position_T_), m(document_first_N_)};
+  }
+  TensorAt saved_at(const char* name) const;
   MatrixAt residual_at(const TensorPlace& place) const;
   TensorRef saved_tensor(const char* name, int saved_slot) const;
 
@@ -115,6 +124,7 @@ class Stage {
   std::vector<Unit> units_;
   OpClock* clock_ = nullptr;
   MatrixAt input_TC_, output_TC_, input_grad_TC_, output_grad_TC_;
+  TensorAt document_first_T_, document_position_T_, document_first_N_;
 };
 
 }  // namespace trireme

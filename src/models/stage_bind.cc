@@ -36,6 +36,9 @@ Stage::Stage(const ModelSpec& model, const StageSpec& stage, const StageShape& s
   const StageUnit& last = units.units[units.units.size() - (stage.has_head ? 2 : 1)];
   output_TC_ = residual_at(last.output);
   output_grad_TC_ = residual_at(last.output_grad);
+  document_first_T_ = saved_at(kDocumentFirst);
+  document_position_T_ = saved_at(kDocumentPosition);
+  document_first_N_ = saved_at(kDocumentFirstOfWhole);
 }
 
 void Stage::fill_constants(const Frame& scratch) const {
@@ -106,6 +109,12 @@ void Stage::order_calls(const UnitKind& kind, bool is_first, Unit& unit) {
   if (!is_first) return;
   weight = whole;  // nothing lies before the unit: all of it is W
   input.clear();
+}
+
+TensorAt Stage::saved_at(const char* name) const {
+  if (!tables_.saved.contains(name)) return {};
+  const TensorSpec& tensor = tables_.saved.at(name);
+  return {Base::Saved, tensor.dtype, tensor.offset, tensor.shape};
 }
 
 MatrixAt Stage::residual_at(const TensorPlace& place) const {

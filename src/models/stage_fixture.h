@@ -132,6 +132,12 @@ struct Way {
   // [layer][token of the whole micro-batch]: the experts that it goes to; empty: as routed.
   std::vector<std::vector<std::vector<int32_t>>> routes = {};
   std::function<void(TestStage&)> change = {};  // of parameters, before anything runs
+  // The first tokens of documents in each sequence of the whole micro-batch; empty: no document
+  // mask.
+  std::vector<std::vector<int64_t>> documents = {};
+  std::function<int32_t(int64_t)> token = {};  // of the whole micro-batch; empty: a pattern
+  std::function<int32_t(int64_t)> target = {};
+  ContextExchange context_exchange = ContextExchange::Ring;
 };
 
 // A stage over tables of its own, each piece of memory filled with a pattern first: whoever reads
@@ -158,9 +164,11 @@ class TestStage {
                .tp_overlap = way.tp_overlap,
                .cp = cp_.size(),
                .cp_rank = cp_.rank(),
+               .context_exchange = way.context_exchange,
                .ep = ep_.size(),
                .ep_rank = ep_.rank(),
-               .again = way.again},
+               .again = way.again,
+               .documents = !way.documents.empty()},
         layouts_(param_layouts(model, whole_model(model), shape_)),
         tables_(stage_tables(model, whole_model(model), shape_)),
         params_(memory(tables_.params)),
@@ -181,9 +189,11 @@ class TestStage {
     if (way_.change) way_.change(*this);
     for (int64_t i = 0; i < num_tokens(); ++i) {
       const int64_t t = whole_token(i);
-      stage_.tokens(0)[i] = int32_t((t * 7 + t * t) % kVocab);
-      stage_.targets(0)[i] = t % 11 == 3 ? kIgnoredTarget : int32_t((t * 5 + 1) % kVocab);
+      stage_.tokens(0)[i] = way_.token ? way_.token(t) : int32_t((t * 7 + t * t) % kVocab);
+      const int32_t target = t % 11 == 3 ? kIgnoredTarget : int32_t((t * 5 + 1) % kVocab);
+      stage_.targets(0)[i] = way_.target ? way_.target(t) : target;
     }
+    if (!way_.documents.empty()) place_documents();
   }
 
   // This rank's tokens, and which of the whole micro-batch they are.
@@ -252,6 +262,26 @@ class TestStage {
 
  private:
   static constexpr uint64_t kSeed = 5;
+
+  void place_documents() {
+    const Documents documents = stage_.documents(0);
+    const auto first_of = [&](int64_t t) {
+      int64_t first = 0;
+      for (const int64_t begin : way_.documents[size_t(t / kSeqLen)]) {
+        if (begin <= t % kSeqLen) first = begin;
+      }
+      return int32_t(first);
+    };
+    for (int64_t i = 0; i < num_tokens(); ++i) {
+      const int64_t t = whole_token(i);
+      documents.first_T.as<int32_t>()[i] = first_of(t);
+      documents.position_T.as<int32_t>()[i] = int32_t(t % kSeqLen) - first_of(t);
+    }
+    if (!documents.first_N) return;
+    for (int64_t t = 0; t < kSequences * kSeqLen; ++t) {
+      documents.first_N.as<int32_t>()[t] = first_of(t);
+    }
+  }
 
   // An adapter begins with zeros, which would hide half of what it computes.
   void fill_adapter(const ParamLayout& layout) {

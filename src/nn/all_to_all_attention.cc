@@ -120,8 +120,14 @@ void AllToAllAttention::forward(Ctx& ctx, const ContextForward& f) const {
   const MatrixRef out_N = cols_of(heads_N_, qkv_N.cols, q_width_);
   const Operand qkv[] = {{f.q_TQ, q_width_}, {f.k_TK, kv_width_}, {f.v_TK, kv_width_}};
   to_heads(ctx, qkv, qkv_N);
-  ctx.kernels.attention_forward(ctx.stream, {whole_, dropout_of(f.dropout), q_of(qkv_N),
-                                             k_of(qkv_N), v_of(qkv_N), out_N, of_heads(f.lse_HT)});
+  ctx.kernels.attention_forward(ctx.stream, {whole_,
+                                             dropout_of(f.dropout),
+                                             q_of(qkv_N),
+                                             k_of(qkv_N),
+                                             v_of(qkv_N),
+                                             out_N,
+                                             of_heads(f.lse_HT),
+                                             {f.documents.first_N}});
   const Operand out[] = {{f.out_TQ, q_width_}};
   to_tokens(ctx, out_N, out);
 }
@@ -134,11 +140,19 @@ void AllToAllAttention::backward(Ctx& ctx, const ContextBackward& b) const {
                               {b.dout_TQ, q_width_}};
   to_heads(ctx, operands, heads_N_);
   const int64_t qkv_width = q_width_ + 2 * kv_width_;
-  ctx.kernels.attention_backward(
-      ctx.stream, {whole_, dropout_of(b.dropout), q_of(heads_N_), k_of(heads_N_), v_of(heads_N_),
-                   cols_of(heads_N_, qkv_width, q_width_),
-                   cols_of(heads_N_, qkv_width + q_width_, q_width_), of_heads(b.lse_HT),
-                   of_heads(b.delta_HT), q_of(dheads_N_), k_of(dheads_N_), v_of(dheads_N_)});
+  ctx.kernels.attention_backward(ctx.stream, {whole_,
+                                              dropout_of(b.dropout),
+                                              q_of(heads_N_),
+                                              k_of(heads_N_),
+                                              v_of(heads_N_),
+                                              cols_of(heads_N_, qkv_width, q_width_),
+                                              cols_of(heads_N_, qkv_width + q_width_, q_width_),
+                                              of_heads(b.lse_HT),
+                                              of_heads(b.delta_HT),
+                                              q_of(dheads_N_),
+                                              k_of(dheads_N_),
+                                              v_of(dheads_N_),
+                                              {b.documents.first_N}});
   const Operand gradients[] = {{b.dq_TQ, q_width_}, {b.dk_TK, kv_width_}, {b.dv_TK, kv_width_}};
   to_tokens(ctx, dheads_N_, gradients);
 }

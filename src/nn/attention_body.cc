@@ -15,13 +15,24 @@ class WholeAttention final : public ContextAttention {
   explicit WholeAttention(const AttentionShape& shape) : shape_(shape) {}
 
   void forward(Ctx& ctx, const ContextForward& f) const override {
-    ctx.kernels.attention_forward(ctx.stream,
-                                  {shape_, f.dropout, f.q_TQ, f.k_TK, f.v_TK, f.out_TQ, f.lse_HT});
+    ctx.kernels.attention_forward(
+        ctx.stream,
+        {shape_, f.dropout, f.q_TQ, f.k_TK, f.v_TK, f.out_TQ, f.lse_HT, {f.documents.first_T}});
   }
   void backward(Ctx& ctx, const ContextBackward& b) const override {
-    ctx.kernels.attention_backward(
-        ctx.stream, {shape_, b.dropout, b.q_TQ, b.k_TK, b.v_TK, b.out_TQ, b.dout_TQ, b.lse_HT,
-                     b.delta_HT, b.dq_TQ, b.dk_TK, b.dv_TK});
+    ctx.kernels.attention_backward(ctx.stream, {shape_,
+                                                b.dropout,
+                                                b.q_TQ,
+                                                b.k_TK,
+                                                b.v_TK,
+                                                b.out_TQ,
+                                                b.dout_TQ,
+                                                b.lse_HT,
+                                                b.delta_HT,
+                                                b.dq_TQ,
+                                                b.dk_TK,
+                                                b.dv_TK,
+                                                {b.documents.first_T}});
   }
 
  private:
@@ -71,15 +82,15 @@ AttentionDropout AttentionBody::dropout_of(const MicrobatchInfo& info) const {
 }
 
 void AttentionBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
-  over_contexts_->forward(ctx,
-                          {dropout_of(info), m(q_TQ_), m(k_TK_), m(v_TK_), m(o_TQ_), m(lse_HT_)});
+  over_contexts_->forward(
+      ctx, {dropout_of(info), m(q_TQ_), m(k_TK_), m(v_TK_), m(o_TQ_), m(lse_HT_), info.documents});
 }
 
 void AttentionBody::backward_input(Ctx& ctx, const MicrobatchInfo& info,
                                    const SlotMemory& m) const {
   over_contexts_->backward(
       ctx, {dropout_of(info), m(q_TQ_), m(k_TK_), m(v_TK_), m(o_TQ_), m(do_TQ_), m(lse_HT_),
-            m(delta_HT_), m(dq_TQ_), m(dk_TK_), m(dv_TK_)});
+            m(delta_HT_), m(dq_TQ_), m(dk_TK_), m(dv_TK_), info.documents});
 }
 
 }  // namespace trireme

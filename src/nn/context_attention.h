@@ -14,6 +14,7 @@ struct ContextForward {
   MatrixRef q_TQ, k_TK, v_TK;
   MatrixRef out_TQ;  // written
   TensorRef lse_HT;  // written; read by the same rank's backward alone
+  Documents documents;
 };
 
 struct ContextBackward {
@@ -22,6 +23,7 @@ struct ContextBackward {
   TensorRef lse_HT;
   TensorRef delta_HT;             // scratch
   MatrixRef dq_TQ, dk_TK, dv_TK;  // written
+  Documents documents;
 };
 
 // How attention reaches the keys of its queries (ContextStrategy).

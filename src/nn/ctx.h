@@ -3,6 +3,7 @@
 #include "comm/group.h"
 #include "device/stream.h"
 #include "kernels/kernel_table.h"
+#include "tensor/tensor.h"
 
 namespace trireme {
 
@@ -20,6 +21,14 @@ struct Ctx {
   ProductCheck* products = nullptr;  // checks every product (nn/product.h); null: none is checked
 };
 
+// Where the documents of a micro-batch lie, if those of one sequence do not see each other; int32.
+// Legend: T this rank's tokens, N those of whole sequences.
+struct Documents {
+  TensorRef first_T;     // the position in its sequence of the document's first token
+  TensorRef position_T;  // in the document
+  TensorRef first_N;     // where whole sequences are attended (ContextStrategy::AllToAll)
+};
+
 // Which samples a micro-batch holds, for everything that is keyed by sample.
 struct MicrobatchInfo {
   int64_t num_sequences = 0;
@@ -27,6 +36,7 @@ struct MicrobatchInfo {
   bool training = true;        // false: no dropout, no gradients
   bool is_routed = false;      // tokens go to the experts that the saved tensors name already
   int64_t first_position = 0;  // of the sequence's tokens that are computed (generation)
+  Documents documents = {};    // absent: a sequence is one document
 };
 
 }  // namespace trireme

@@ -90,12 +90,12 @@ RopeBody::RopeBody(const OpBinding& b)
 
 void RopeBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
   ctx.kernels.rope(ctx.stream, {Rotation::Forward, m(x_TD_), head_dim_, m(cos_SD_), m(sin_SD_),
-                                seq_len_, info.first_position});
+                                seq_len_, info.first_position, info.documents.position_T});
 }
 
 void RopeBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
   ctx.kernels.rope(ctx.stream, {Rotation::Inverse, m(dx_TD_), head_dim_, m(cos_SD_), m(sin_SD_),
-                                seq_len_, info.first_position});
+                                seq_len_, info.first_position, info.documents.position_T});
 }
 
 ScaleBody::ScaleBody(const OpBinding& b)

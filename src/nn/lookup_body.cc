@@ -26,7 +26,8 @@ void LookupBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory&
                                                info.first_position,
                                                m(sum_.partial_TC),
                                                {model_.first_token, model_.num_tokens},
-                                               positions_of(model_.chunks)});
+                                               positions_of(model_.chunks),
+                                               info.documents.position_T});
   });
 }
 
@@ -35,7 +36,7 @@ void LookupBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const Slot
   sum_.backward(ctx, info, m, [](int64_t, int64_t) {});
 }
 
-void LookupBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
+void LookupBody::backward_weight(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m,
                                  Write write) const {
   const Write table_write = adds_to_table_grad_ ? Write::Accumulate : write;
   const MatrixRef dpositions_SC = m(dpositions_SC_);
@@ -49,7 +50,8 @@ void LookupBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemo
                                               model_.local_len(),
                                               table_write,
                                               {model_.first_token, model_.num_tokens},
-                                              positions_of(model_.chunks)});
+                                              positions_of(model_.chunks),
+                                              info.documents.position_T});
 }
 
 }  // namespace trireme

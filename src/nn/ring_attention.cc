@@ -40,6 +40,12 @@ class RingStep {
   Work recv_;
 };
 
+// From then on index 0 is what index `by` was.
+void shift(PositionMap& map, int64_t by) {
+  map.offset += by;
+  map.gap_at -= by;
+}
+
 constexpr int kKeysTag = 0;
 constexpr int kGradientsTag = 1;
 
@@ -91,13 +97,24 @@ AttentionDropout RingAttention::dropout_of(const AttentionDropout& dropout,
   result.first_sample += uint64_t(pair.sequence);
   result.queries = positions_of(chunks_);
   result.keys = positions_of(keys);
-  const auto shift = [](PositionMap& map, int64_t by) {
-    map.offset += by;
-    map.gap_at -= by;
-  };
   shift(result.queries, pair.query - (pair.num_keys - pair.num_queries));
   shift(result.keys, pair.key);
   return result;
+}
+
+AttentionWindow RingAttention::window_of(const Documents& documents, const ContextChunks& keys,
+                                         const Pair& pair) const {
+  if (!documents.first_T) return {};
+  const int64_t row = pair.sequence * local_.q_len + pair.query;
+  AttentionWindow window{
+      {documents.first_T.as<int32_t>() + row, DType::I32, Shape{pair.num_queries}},
+      positions_of(keys)};
+  shift(window.keys, pair.key);
+  return window;
+}
+
+AttentionWindow RingAttention::own_window(const Documents& documents) const {
+  return {documents.first_T, positions_of(chunks_)};
 }
 
 AttentionDropout RingAttention::own_dropout(const AttentionDropout& dropout) const {
@@ -122,7 +139,8 @@ void RingAttention::forward(Ctx& ctx, const ContextForward& f) const {
     if (step + 1 < cp.size()) transfer.emplace(cp, kv_TW, next_TW, kKeysTag);
     if (step == 0) {
       ctx.kernels.attention_forward(
-          ctx.stream, {local_, own_dropout(f.dropout), f.q_TQ, f.k_TK, f.v_TK, f.out_TQ, f.lse_HT});
+          ctx.stream, {local_, own_dropout(f.dropout), f.q_TQ, f.k_TK, f.v_TK, f.out_TQ, f.lse_HT,
+                       own_window(f.documents)});
       ctx.kernels.copy_matrix(ctx.stream, {f.out_TQ, sum_TQ_});
     } else {
       const ContextChunks owner = owner_at(step);
@@ -141,10 +159,11 @@ void RingAttention::attend(Ctx& ctx, const ContextForward& f, const ContextChunk
   const int64_t L = local_.q_len, row = pair.sequence * L + pair.query;
   const MatrixRef kv = rows_of(kv_TW, pair.sequence * L + pair.key, pair.num_keys);
   const MatrixRef part = rows_of(part_LQ_, 0, pair.num_queries);
-  ctx.kernels.attention_forward(ctx.stream,
-                                {shape_of(pair), dropout_of(f.dropout, owner, pair),
-                                 rows_of(f.q_TQ, row, pair.num_queries), keys(kv), values(kv), part,
-                                 flat_statistic(part_lse_HL_, local_.num_heads, pair.num_queries)});
+  ctx.kernels.attention_forward(
+      ctx.stream,
+      {shape_of(pair), dropout_of(f.dropout, owner, pair), rows_of(f.q_TQ, row, pair.num_queries),
+       keys(kv), values(kv), part, flat_statistic(part_lse_HL_, local_.num_heads, pair.num_queries),
+       window_of(f.documents, owner, pair)});
   ctx.kernels.attention_merge(
       ctx.stream,
       {local_.num_heads, part, by_head(part_lse_HL_, local_.num_heads, pair.num_queries),
@@ -185,7 +204,7 @@ void RingAttention::backward(Ctx& ctx, const ContextBackward& b) const {
 void RingAttention::differentiate_own(Ctx& ctx, const ContextBackward& b) const {
   ctx.kernels.attention_backward(
       ctx.stream, {local_, own_dropout(b.dropout), b.q_TQ, b.k_TK, b.v_TK, b.out_TQ, b.dout_TQ,
-                   b.lse_HT, b.delta_HT, b.dq_TQ, b.dk_TK, b.dv_TK});
+                   b.lse_HT, b.delta_HT, b.dq_TQ, b.dk_TK, b.dv_TK, own_window(b.documents)});
   ctx.kernels.copy_matrix(ctx.stream, {b.dq_TQ, sum_TQ_});
   ctx.kernels.copy_matrix(ctx.stream, {b.dk_TK, keys(dkv_TW_[0])});
   ctx.kernels.copy_matrix(ctx.stream, {b.dv_TK, values(dkv_TW_[0])});
@@ -206,7 +225,7 @@ void RingAttention::differentiate(Ctx& ctx, const ContextBackward& b, const Cont
        values(kv), rows_of(b.out_TQ, row, count), rows_of(b.dout_TQ, row, count),
        flat_statistic(part_lse_HL_, local_.num_heads, count),
        flat_statistic(part_delta_HL_, local_.num_heads, count), rows_of(part_LQ_, 0, count),
-       keys(part_kv), values(part_kv)});
+       keys(part_kv), values(part_kv), window_of(b.documents, owner, pair)});
   ctx.kernels.copy_matrix(
       ctx.stream, {rows_of(part_LQ_, 0, count), rows_of(sum_TQ_, row, count), Write::Accumulate});
 }

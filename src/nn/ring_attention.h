@@ -33,6 +33,10 @@ class RingAttention final : public ContextAttention {
   AttentionShape shape_of(const Pair& pair) const;
   AttentionDropout dropout_of(const AttentionDropout& dropout, const ContextChunks& keys,
                               const Pair& pair) const;
+  // What the pair's queries, or all of them among this rank's keys, see of their documents.
+  AttentionWindow window_of(const Documents& documents, const ContextChunks& keys,
+                            const Pair& pair) const;
+  AttentionWindow own_window(const Documents& documents) const;
   AttentionDropout own_dropout(const AttentionDropout& dropout) const;
   void pack(Ctx& ctx, const MatrixRef& k_TK, const MatrixRef& v_TK) const;
   void attend(Ctx& ctx, const ContextForward& f, const ContextChunks& owner, const Pair& pair,

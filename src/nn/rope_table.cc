@@ -27,11 +27,13 @@ void fill_rope_table(const ModelShard& model, const TensorRef& cosines_SD,
                      const TensorRef& sines_SD) {
   const auto cos_SD = cosines_SD.view<float, 2>();
   const auto sin_SD = sines_SD.view<float, 2>();
+  const bool has_all = cos_SD.size(0) == model.seq_len;
   for (int64_t pair = 0; pair < model.head_dim / 2; ++pair) {
     const double exponent = -2.0 * double(pair) / double(model.head_dim);
     const double frequency = scaled_frequency(model, std::pow(model.rope_theta, exponent));
     for (int64_t i = 0; i < cos_SD.size(0); ++i) {
-      const double angle = double(model.chunks.position(i)) * frequency;
+      const int64_t position = has_all ? i : model.chunks.position(i);
+      const double angle = double(position) * frequency;
       cos_SD(i, pair) = static_cast<float>(std::cos(angle));
       sin_SD(i, pair) = static_cast<float>(std::sin(angle));
     }

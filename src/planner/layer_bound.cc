@@ -8,6 +8,7 @@
 #include "compile/link_cost.h"
 #include "compile/shape_for_mesh.h"
 #include "compile/stage_cost.h"
+#include "graph/op_tensors.h"
 #include "memory/chunk_tables.h"
 #include "memory/stage_tables.h"
 #include "memory/stage_units.h"
@@ -195,7 +196,10 @@ double LayerBounds::price_saved_bytes(const LayoutChoice& layout) {
     StageTables tables;
     add_activations(tables, stage_units(plan.model, {kind.first, 1, false, false}, plan.shape),
                     shard_model(plan.model, plan.shape), plan.shape);
-    const int64_t of_stage = aligned_bytes(tables.saved.at(kStageOutput).bytes());  // only once
+    int64_t of_stage = aligned_bytes(tables.saved.at(kStageOutput).bytes());  // only once
+    for (const char* name : {kDocumentFirst, kDocumentPosition, kDocumentFirstOfWhole}) {
+      if (tables.saved.contains(name)) of_stage += aligned_bytes(tables.saved.at(name).bytes());
+    }
     least = std::min(least, double(tables.saved.bytes() - of_stage));
   }
   return least;

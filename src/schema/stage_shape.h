@@ -59,6 +59,7 @@ struct StageShape {
   int ep_rank = 0;
   uint64_t again = 0;       // Recompute::Fit: the values that layers compute again (graph/keep.h)
   DType grad = DType::F32;  // of the parameters' gradients: fp32 or bf16
+  bool documents = false;   // those of one sequence do not see each other (DataConfig)
 
   // True if the layers compute anything again.
   bool recomputes() const {
