@@ -19,6 +19,7 @@
 #include "cli/path_checks.h"
 #include "cli/text_options.h"
 #include "config/config_load.h"
+#include "data/documents.h"
 #include "data/text_reader.h"
 #include "data/window_source.h"
 #include "device/thread_team.h"
@@ -33,7 +34,12 @@ namespace {
 struct EvaluatedText {
   std::unique_ptr<TokenFile> file;
   std::unique_ptr<WindowSource> source;
-  int64_t bytes = 0;  // of the text whose tokens are targets; 0: unknown
+  std::unique_ptr<DocumentSource> masked;  // present: its documents do not see each other
+  int64_t bytes = 0;                       // of the text whose tokens are targets; 0: unknown
+
+  const TokenSource* read() const {
+    return masked ? static_cast<const TokenSource*>(masked.get()) : source.get();
+  }
 };
 
 Result<std::unique_ptr<Tokenizer>> tokenizer_of(const Checkpoint& checkpoint) {
@@ -125,6 +131,20 @@ Result<EvaluatedText> encode_text(const EvalOptions& options, const Tokenizer* t
   return text;
 }
 
+// As the model was trained (data.document_mask). The loss then leaves out first tokens of
+// documents, whose bytes are not known.
+Status mask_documents(const RunConfig& config, const Tokenizer* tokenizer, EvaluatedText& text) {
+  if (!config.data.document_mask) return Done{};
+  if (tokenizer == nullptr) {
+    return usage(
+        "the model was trained with data.document_mask and has no tokenizer.json, so the token "
+        "that ends a document is not known: set data.document_mask = false");
+  }
+  text.masked = std::make_unique<DocumentSource>(std::move(text.source), tokenizer->end_of_text());
+  text.bytes = 0;
+  return Done{};
+}
+
 // --ranks derives parallel.dp, as in `trireme train`.
 Status derive_dp(const EvalOptions& options, const Launch& launch, RunConfig& config) {
   ParallelConfig& parallel = config.parallel;
@@ -185,13 +205,15 @@ Result<int> run_eval(const EvalOptions& options, CommandIo& io) {
   TRIREME_TRY(model, resolve_model(config.model, host.data_vocab_size));
   TRIREME_TRY(text, is_token_file(options.data) ? open_tokens(options.data, tokenizer.get(), model)
                                                 : encode_text(options, tokenizer.get(), model));
+  const int64_t num_windows = text.source->num_windows();
+  TRIREME_TRY_DONE(mask_documents(config, tokenizer.get(), text));
   int num_ranks = 1;
   const int64_t begin_ns = monotonic_ns();
   TRIREME_TRY(result, evaluate_checkpoint({.checkpoint = checkpoint,
                                            .config = config,
                                            .host = host,
-                                           .data = *text.source,
-                                           .num_sequences = text.source->num_windows(),
+                                           .data = *text.read(),
+                                           .num_sequences = num_windows,
                                            .on_ready = [&](const RunPlan& plan) {
                                              num_ranks = plan.num_ranks();
                                            }}));

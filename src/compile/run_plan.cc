@@ -81,6 +81,7 @@ Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
   plan.num_microbatches = microbatches_of_step(config);
   plan.shape.micro_sequences = config.batch.micro_sequences;
   plan.shape.compute = compute_dtype(config.precision.compute);
+  plan.shape.documents = config.data.document_mask;
   plan.shape.recompute = config.memory.recompute;
   // As many slices as tp ranks, which 0 stands for, or as many as the model allows.
   const bool follows_tp = config.run.reproducible != Reproducible::Mesh;

@@ -12,6 +12,8 @@ Executor::Executor(Parts parts)
       exchange_(parts_.plan, parts_.memory, parts_.world),
       whole_tokens_(size_t(parts_.micro_sequences * parts_.chunks.seq_len)),
       whole_targets_(whole_tokens_.size()),
+      whole_first_(whole_tokens_.size()),
+      whole_position_(whole_tokens_.size()),
       microbatches_(&parts_.plan.microbatches) {
   size_t most_units = 0;
   for (const Stage& stage : parts_.stages) {

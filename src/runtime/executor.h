@@ -135,7 +135,7 @@ class Executor {
   // Finishes the sums of gradients over dp, then sums over cp, once in a step. Only the sums over
   // tp come later, so that no other axis changes a bit.
   void finish_gradients(Ctx& ctx);
-  // Reads tokens and targets where the chunk has them.
+  // Reads tokens and targets where the chunk has them, and the places of their documents.
   void read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample);
   // True if the targets of the micro-batch count.
   bool counts(int microbatch) const;
@@ -155,6 +155,7 @@ class Executor {
   std::vector<std::pair<const void*, std::function<void()>>> before_update_;  // with their owners
   StepExchange exchange_;
   std::vector<int32_t> whole_tokens_, whole_targets_;  // of all ranks that share the sequences
+  std::vector<int32_t> whole_first_, whole_position_;  // Documents of these
   Times times_, ahead_times_;
   std::optional<uint64_t> ahead_sample_;  // of the step whose first actions have run
   std::vector<int> live_ahead_;           // the regions that these leave live

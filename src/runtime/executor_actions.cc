@@ -1,6 +1,7 @@
 // What each action does.
 #include <algorithm>
 
+#include "data/documents.h"
 #include "runtime/executor.h"
 
 namespace trireme {
@@ -14,6 +15,11 @@ struct UnitSpan {
 UnitSpan units_of(const Action& action, int units) {
   if (action.num_units == 0) return {0, units};
   return {action.first_unit, action.first_unit + action.num_units};
+}
+
+std::span<int32_t> elements_of(const TensorRef& x) {
+  if (!x) return {};
+  return {x.as<int32_t>(), size_t(x.num_elements())};
 }
 
 }  // namespace
@@ -177,7 +183,8 @@ void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64
   const Stage& stage = parts_.stages[size_t(chunk)];
   const std::span<int32_t> tokens = stage.tokens(saved_slot);
   const std::span<int32_t> targets = stage.targets(saved_slot);
-  if (tokens.empty() && targets.empty()) return;
+  const Documents documents = stage.documents(saved_slot);
+  if (tokens.empty() && targets.empty() && !documents.first_T) return;
   const int64_t begin_ns = monotonic_ns();
   read_sequences(source, first_sample, parts_.micro_sequences, whole_tokens_, whole_targets_);
   const auto take = [&](const std::vector<int32_t>& whole, std::span<int32_t> own) {
@@ -187,6 +194,14 @@ void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64
   };
   take(whole_tokens_, tokens);
   take(whole_targets_, targets);
+  if (documents.first_T) {
+    place_documents(whole_tokens_, parts_.chunks.seq_len, source.document_end(), whole_first_,
+                    whole_position_);
+    take(whole_first_, elements_of(documents.first_T));
+    take(whole_position_, elements_of(documents.position_T));
+    const std::span<int32_t> first_N = elements_of(documents.first_N);
+    std::copy_n(whole_first_.begin(), first_N.size(), first_N.begin());
+  }
   read_ns_ += monotonic_ns() - begin_ns;
 }
 

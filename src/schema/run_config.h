@@ -75,6 +75,7 @@ struct DataConfig {
   std::vector<WeightedFile> train_mixture;
   std::string val;        // token file; "": no validation
   std::string tokenizer;  // tokenizer.json of `trireme tokenizer train`; copied into checkpoints
+  bool document_mask = false;  // documents of one sequence do not see each other
 };
 
 struct BatchConfig {

@@ -164,6 +164,11 @@ void data_fields(FieldList& list, DataConfig& data) {
   list.add("tokenizer", data.tokenizer, kResults,
            "tokenizer.json of the data (trireme tokenizer train); it is saved with checkpoints and "
            "decodes samples");
+  list.add(
+      "document_mask", data.document_mask, kResults,
+      "documents of one sequence do not see each other: attention begins at the first token of "
+      "a document, positions begin there with 0, and no document predicts the next one's "
+      "first token; the tokenizer's end-of-text token ends a document");
 }
 
 void batch_fields(FieldList& list, BatchConfig& batch) {

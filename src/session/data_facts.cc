@@ -53,7 +53,8 @@ DataFacts data_facts(const RunConfig& config, int64_t vocab_size) {
   if (data.val.empty()) return facts;
   const std::optional<TokenFile> val = add_file("validation data", data.val, {}, facts);
   try {
-    if (train && val) add_baselines(*train, *val, facts);
+    // Counts of pairs over the borders of documents cannot be compared with a loss without them.
+    if (train && val && !data.document_mask) add_baselines(*train, *val, facts);
   } catch (const IoError&) {
     // The run itself reports damaged files.
   }

@@ -45,7 +45,8 @@ RunConfig evaluation_config(const RunConfig& trained) {
   config.model.preset.clear();
   config.model.dropout = 0.0;
   config.precision = trained.precision;
-  config.data.source = DataSource::Synthetic;  // [data] is not read
+  config.data.source = DataSource::Synthetic;  // no file of [data] is read
+  config.data.document_mask = trained.data.document_mask;
   config.batch.micro_sequences = trained.batch.micro_sequences;
   config.optim.name = OptimizerKind::Sgd;  // without moments, which an evaluation does not need
   config.optim.momentum = 0.0;

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "data/documents.h"
 #include "data/file_source.h"
 #include "data/mixture_source.h"
 #include "data/synthetic_source.h"
@@ -83,6 +84,28 @@ Status check_train_file(const TokenFile& file, SessionData& data) {
   return Done{};
 }
 
+// The token that ends a document (data.document_mask). Generated tokens have no tokenizer; the last
+// one of their vocabulary is as rare as any other.
+Result<int32_t> document_end(const RunConfig& config, const SessionData& data, int64_t vocab_size) {
+  if (is_synthetic(config)) return int32_t(vocab_size - 1);
+  if (data.tokenizer != nullptr) return data.tokenizer->end_of_text();
+  return usage(
+      "data.document_mask needs the token that ends a document, and the token file does not name "
+      "it: set data.tokenizer to the tokenizer.json that made the file, or data.document_mask = "
+      "false");
+}
+
+Status mask_documents(const RunConfig& config, int64_t vocab_size, SessionData& data) {
+  if (!config.data.document_mask) return Done{};
+  TRIREME_TRY(end, document_end(config, data, vocab_size));
+  data.train = std::make_unique<DocumentSource>(std::move(data.train), end);
+  if (data.validation != nullptr) {
+    data.validation = std::make_unique<DocumentSource>(std::move(data.validation), end);
+  }
+  data.bytes_per_token = 0.0;  // the loss leaves out the first token of every document
+  return Done{};
+}
+
 Status open_mixture(const RunConfig& config, SessionData& data) {
   const uint64_t seed = config.run.seed;
   std::vector<FileSource> files;
@@ -132,6 +155,7 @@ Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_siz
     data.train = std::make_unique<SyntheticSource>(seed, vocab_size);
     data.validation = std::make_unique<SyntheticSource>(seed, vocab_size, "val");
     data.identity = fmt::format("synthetic-{}-{}", seed, vocab_size);
+    TRIREME_TRY_DONE(mask_documents(config, vocab_size, data));
     return data;
   }
   if (config.data.train_mixture.empty()) {
@@ -156,6 +180,7 @@ Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_siz
     note_unverified(validation.file(), data.notes);
     data.validation = std::make_unique<SequentialSource>(std::move(validation));
   }
+  TRIREME_TRY_DONE(mask_documents(config, vocab_size, data));
   return data;
 }
 

@@ -14,13 +14,14 @@ std::string Case::name() const {
       "{} {} tp {}{} cp {} {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload "
       "{} "
       "bucket {} prefetch {} clip {}{}{}{}{} servers {} order {} layers {} sequences {} room {} "
-      "kept {}{}{}{}",
+      "kept {}{}{}{}{}",
       family, name_of(compute), tp, sequence ? " sequence" : "", cp, name_of(context), ep, dp, pp,
       name_of(schedule), zero, hsdp_shard, name_of(recompute), dropout, name_of(offload),
       bucket_bytes, prefetch, clip_norm, post_validate ? " post-validated" : "",
       is_wide ? " wide" : "", tp_overlap ? " overlapped" : "", in_slices ? " in slices" : "",
       servers, order, layers, sequences, room, int(kept), muon ? " muon" : "", frozen,
-      lora_rank > 0 ? fmt::format(" lora {} {}", lora_rank, lora_targets) : "");
+      lora_rank > 0 ? fmt::format(" lora {} {}", lora_rank, lora_targets) : "",
+      document_mask ? " document mask" : "");
 }
 
 void keep_state(RunConfig& config, Kept kept) {
@@ -72,6 +73,7 @@ RunConfig config_of(const Case& c) {
   config.model.init_stddev = 0.2;
   config.model.dropout = c.dropout;
   config.data.source = DataSource::Synthetic;
+  config.data.document_mask = c.document_mask;
   config.batch.global_sequences = c.sequences;
   config.batch.micro_sequences = 1;
   config.optim.clip_norm = c.clip_norm;
@@ -150,7 +152,8 @@ const LayoutRun& reference_of(const Case& c) {
            .muon = c.muon,
            .frozen = c.frozen,
            .lora_rank = c.lora_rank,
-           .lora_targets = c.lora_targets};
+           .lora_targets = c.lora_targets,
+           .document_mask = c.document_mask};
   if (c.in_slices) {  // sums do not depend on tp
     one.tp = 1;
     one.tp_overlap = false;

@@ -48,6 +48,7 @@ struct Case {
   std::string frozen = "";  // patterns of parameters
   int lora_rank = 0;
   std::string lora_targets = "all";
+  bool document_mask = false;
 
   std::string name() const;
   int ranks() const { return tp * cp * pp * dp; }

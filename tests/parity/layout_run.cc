@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/element.h"
+#include "data/documents.h"
 #include "data/synthetic_source.h"
 #include "device/isa.h"
 #include "kernels/kernel_table.h"
@@ -65,14 +66,20 @@ class RankRun {
   RankRun(const RunPlan& plan, const RunSteps& steps, LayoutRun& result, std::mutex& mutex)
       : plan_(plan), steps_(steps), result_(result), mutex_(mutex) {}
 
+  // A frequent token ends documents, so that most sequences have several.
+  std::unique_ptr<TokenSource> source_of(const char* split) const {
+    auto source = std::make_unique<SyntheticSource>(3, plan_.model.vocab_size, split);
+    if (!plan_.config.data.document_mask) return source;
+    return std::make_unique<DocumentSource>(std::move(source), 0);
+  }
+
   void operator()(World& world) const {
-    const SyntheticSource source(3, plan_.model.vocab_size);
-    const SyntheticSource validation(3, plan_.model.vocab_size, "val");
+    const std::unique_ptr<TokenSource> source = source_of("train"), validation = source_of("val");
     const int position = position_in_mesh(world);
     Engine engine(
         plan_,
         steps_.ranks != nullptr ? (*steps_.ranks)[size_t(position)] : rank_plan(plan_, position),
-        world, kernels(), steps_.source != nullptr ? *steps_.source : source);
+        world, kernels(), steps_.source != nullptr ? *steps_.source : *source);
     start(engine);
     const auto sample_of = [&](int step) {
       return uint64_t(step) * uint64_t(plan_.global_sequences);
@@ -104,7 +111,7 @@ class RankRun {
                                    outcome.router_losses.end());
     }
     const auto sent = engine.sent_bytes();
-    const EvalResult eval = steps_.evaluates ? engine.evaluate(validation, 5) : EvalResult{};
+    const EvalResult eval = steps_.evaluates ? engine.evaluate(*validation, 5) : EvalResult{};
     save(engine);
     const std::lock_guard lock(mutex_);
     result_.differences += differences;
