@@ -16,8 +16,8 @@ common=(--set run.threads_per_rank=1 --set run.reproducible=layout --set run.ste
 launch() { "$trireme" launch "$configs/tiny-gpt2.toml" "${common[@]}" --ranks 2 "$@"; }
 on() { launch --out "$folder/$1" --hosts "$2" --ssh "$shell" --listen "$gateway" --resume auto \
   "${@:3}"; }
-# failed_before RUN HOST TIMES: the run was begun, and its history says that the host has just failed
-# so often.
+# failed_before RUN HOST TIMES: the run was begun, and its history says that the host has just
+# failed so often.
 failed_before() {
   local i
   launch --out "$folder/$1" --set run.stop_after=5 2>"$folder/log"
