@@ -104,8 +104,11 @@ TEST_F(TokenDamage, TheFailureOfAnotherRankIsRecordedWithItsCause) {
   const Error error = failure_of(
       config, [&] { std::filesystem::resize_file(file(), static_cast<uintmax_t>(first_byte)); });
   expect_recorded(error, "cannot read at byte " + std::to_string(first_byte) + ": ");
-  EXPECT_NE(last_event().find("\"step\":" + std::to_string(wanted / 2)), std::string::npos)
-      << last_event();
+  // The first rank may still be busy with the exchange that ends the step before.
+  const auto names_step = [&](uint64_t step) {
+    return last_event().find("\"step\":" + std::to_string(step)) != std::string::npos;
+  };
+  EXPECT_TRUE(names_step(wanted / 2) || names_step(wanted / 2 - 1)) << last_event();
 }
 
 // Files above the size limit are not verified at the start; their chunks are verified when they are

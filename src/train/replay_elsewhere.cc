@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostShownRanks = 8;
+constexpr size_t kMostNamedRanks = 8;
 
 uint64_t hash_of(const std::vector<uint64_t>& hashes) {
   return hash64(std::as_bytes(std::span(hashes)));
@@ -131,7 +131,7 @@ Error ReplayElsewhere::error_of(int64_t step, Verdict own) {
     if (all[rank].front() != most) continue;
     const std::string host = all[rank].substr(1);
     hosts.insert(host);
-    if (++num_named > kMostShownRanks) continue;
+    if (++num_named > kMostNamedRanks) continue;
     const bool is_either = most == '1';
     shown += fmt::format("{}rank {} on host {}",
                          num_named == 1 ? ""
@@ -139,8 +139,8 @@ Error ReplayElsewhere::error_of(int64_t step, Verdict own) {
                                         : " and ",
                          rank, host);
   }
-  if (num_named > kMostShownRanks) {
-    shown += fmt::format(" and {} more ranks", num_named - kMostShownRanks);
+  if (num_named > kMostNamedRanks) {
+    shown += fmt::format(" and {} more ranks", num_named - kMostNamedRanks);
   }
   std::string why;
   if (most == '0') {
