@@ -4,16 +4,9 @@
 #include <map>
 #include <vector>
 
+#include "base/order_statistics.h"
+
 namespace trireme {
-namespace {
-
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + int64_t((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-}  // namespace
 
 double StepShares::exposed_of(std::string_view axis) const {
   const auto found = std::find(kTrafficAxes.begin(), kTrafficAxes.end(), axis);
@@ -35,10 +28,10 @@ StepShares shares_of(std::span<const RankStep> ranks) {
   std::map<int, double> of_stage;
   std::vector<double> of_stages;
   for (const auto& [stage, seconds] : compute_s) {
-    of_stages.push_back(of_stage[stage] = median_of(seconds));
+    of_stages.push_back(of_stage[stage] = lower_median(seconds));
     if (of_stage[stage] > shares.stage.compute_s) shares.stage = {stage, of_stage[stage], 0.0};
   }
-  shares.stage.median_s = median_of(of_stages);
+  shares.stage.median_s = lower_median(of_stages);
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const Slower slower{int(rank), ranks[rank].time.compute, of_stage[ranks[rank].stage]};
     if (rank == 0 || slower.more_s() > shares.rank.more_s()) shares.rank = slower;
