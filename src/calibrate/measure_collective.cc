@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/order_statistics.h"
 #include "comm/group_driver.h"
 
 namespace trireme {
@@ -32,16 +33,11 @@ std::vector<double> time_calls(Group& group, CollectiveRun& run) {
 }
 
 CollectiveSample sample_of(const std::vector<double>& seconds, bool correct, std::string wrong) {
-  return {median_of(seconds), *std::min_element(seconds.begin(), seconds.end()), correct,
+  return {upper_median(seconds), *std::min_element(seconds.begin(), seconds.end()), correct,
           std::move(wrong)};
 }
 
 }  // namespace
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 CollectiveSample measure_collective(World& world, const CollectiveCase& c, bool visible) {
   Group& group = world.group();

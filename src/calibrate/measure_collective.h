@@ -15,8 +15,6 @@ struct CollectiveSample {
   std::string wrong;
 };
 
-double median_of(std::vector<double> values);
-
 // Runs a collective on all ranks of the world, verifies its result and times it. `visible`: peers
 // may access its buffers. All ranks call it.
 CollectiveSample measure_collective(World& world, const CollectiveCase& c, bool visible);

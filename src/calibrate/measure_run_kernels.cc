@@ -5,6 +5,7 @@
 
 #include "base/align.h"
 #include "base/clock.h"
+#include "base/order_statistics.h"
 #include "calibrate/cold_operands.h"
 #include "calibrate/measure_attention.h"
 #include "calibrate/measure_norm.h"
@@ -49,9 +50,7 @@ struct StartBench {
       for (int i = 0; i < batch; ++i) call();
       calls.push_back((now_s() - call_s) / batch);
     }
-    const auto quartile = calls.begin() + int64_t(calls.size() / 4);
-    std::nth_element(calls.begin(), quartile, calls.end());
-    return *quartile;
+    return lower_quartile(std::move(calls));
   }
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/order_statistics.h"
 #include "comm/reduce.h"
 
 namespace trireme {
@@ -16,19 +17,6 @@ constexpr int kCalls = 20;
 constexpr double kLeastCall_s = 1e-7;
 
 double seconds_since(int64_t begin_ns) { return double(steady_now_ns() - begin_ns) * 1e-9; }
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
-// Returns the lower quartile: other programs disturb some of the repeats, and only make them
-// longer.
-double lower_quartile(std::vector<double> values) {
-  const auto quartile = values.begin() + int64_t(values.size() / 4);
-  std::nth_element(values.begin(), quartile, values.end());
-  return *quartile;
-}
 
 // Measures several times, equally often on every rank. If other programs use the cores, a message
 // may take as long as their time slices, so rank 0 ends the repeats by its clock. Ranks that take
@@ -83,7 +71,7 @@ CommCost calibrate_comm(World& world) {
     reduce_pair(DType::F32, ReduceOp::Sum, y.data(), y.data(), x.data(), kLongCount);
     adding.push_back(seconds_since(begin));
   }
-  cost.gamma_s_per_byte = median(adding) / double(kLongCount * 4);
+  cost.gamma_s_per_byte = upper_median(adding) / double(kLongCount * 4);
   int inside = -1;
   int across = -1;
   for (int r = world.size() - 1; r > 0; --r) {
@@ -120,7 +108,7 @@ double time_calls(World& world, Call&& make_call) {
     working.push_back(seconds_of(false));
     calling.push_back(seconds_of(true));
   });
-  const double calls_s = median(std::move(calling)) - median(std::move(working));
+  const double calls_s = upper_median(std::move(calling)) - upper_median(std::move(working));
   double of_call = std::max(kLeastCall_s, calls_s / kCalls);
   group.broadcast({&of_call, DType::F64, Shape{1}}, 0);
   return of_call;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/order_statistics.h"
 #include "kernels/kernel_table.h"
 
 namespace trireme {
@@ -60,8 +61,7 @@ double median_seconds(Body&& body) {
   const int samples = std::clamp(int(0.06 / (once * calls)), 3, 101);
   std::vector<double> seconds;
   for (int sample = 0; sample < samples; ++sample) seconds.push_back(timed(calls));
-  std::nth_element(seconds.begin(), seconds.begin() + samples / 2, seconds.end());
-  return seconds[size_t(samples / 2)];
+  return upper_median(std::move(seconds));
 }
 
 // One function per family, in its x_bench.cc; each appends rows.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/order_statistics.h"
 #include "comm/world.h"
 #include "compile/price.h"
 #include "data/synthetic_source.h"
@@ -24,12 +25,6 @@ struct StepCounts {
   int64_t timed = 0;  // 0: as many as fit into kTimedSeconds
   bool times_ops = false;
 };
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + int64_t(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Number of steps to time: `asked`, or as many as fit into the time. It is the same on all ranks.
 int64_t agree_on_steps(Group& world, int64_t asked, double step_s) {
@@ -107,7 +102,7 @@ Result<Throughput> measure_throughput(const RunConfig& config, const HostFacts& 
     measure_rank(world, plan, choice, schedule, {num_warmup, num_steps, times_ops}, begin_ns,
                  result);
   });
-  result.median_step_s = median(result.step_seconds);
+  result.median_step_s = upper_median(result.step_seconds);
   result.tokens_per_s = double(plan.tokens_per_step()) / result.median_step_s;
   const double flops_per_s = result.tokens_per_s * plan.flops_per_token.total();
   result.peak_flops = std::max(result.peak_flops, flops_per_s);  // a step may beat the ceiling

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/order_statistics.h"
+
 namespace trireme {
 
 MedianRule::MedianRule(int64_t total_steps, double grace)
@@ -33,15 +35,10 @@ std::optional<size_t> MedianRule::hopeless_rung(
       if (rung < one.size() && std::isfinite(one[rung])) others.push_back(one[rung]);
     }
     if (others.size() < kLeastFormer) continue;
+    // Of two middle losses the worse one counts, so that in doubt a trial goes on.
     if (!(losses[rung] <= upper_median(std::move(others)))) return rung;
   }
   return std::nullopt;
-}
-
-double upper_median(std::vector<double> losses) {
-  const auto middle = losses.begin() + std::ptrdiff_t(losses.size() / 2);
-  std::nth_element(losses.begin(), middle, losses.end());
-  return *middle;
 }
 
 }  // namespace trireme

@@ -37,8 +37,4 @@ class MedianRule {
   int64_t window_ = 1;
 };
 
-// The loss in the middle; of an even number the worse one of the two, so that in doubt a trial goes
-// on. `losses` must not be empty.
-double upper_median(std::vector<double> losses);
-
 }  // namespace trireme

@@ -54,12 +54,6 @@ TEST(MedianRule, RungsKeepTheGraceAndLeaveTheLastStepAlone) {
   EXPECT_TRUE(MedianRule(200, 1.0).rungs().empty());
 }
 
-TEST(MedianRule, OfAnEvenNumberTheWorseMiddleCounts) {
-  EXPECT_EQ(upper_median({3.0}), 3.0);
-  EXPECT_EQ(upper_median({1.0, 2.0}), 2.0);
-  EXPECT_EQ(upper_median({4.0, 1.0, 3.0, 2.0}), 3.0);
-}
-
 TEST(Verdict, ATrialWorseThanTheMedianEndsAtTheFirstRung) {
   const TrialRules rules = rules_beside({falling(1.0), falling(2.0), falling(3.0)});
   const auto verdict = verdict_of(falling(2.5), rules);

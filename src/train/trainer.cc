@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/order_statistics.h"
 #include "train/expert_load.h"
 #include "train/histograms.h"
 #include "train/left_out_samples.h"
@@ -469,9 +470,7 @@ double Trainer::median_step_s() const {
   if (step_seconds_.empty()) return 0.0;
   std::vector<double> steady = step_seconds_;
   if (steady.size() > 4) steady.erase(steady.begin(), steady.begin() + 2);
-  const auto middle = steady.begin() + int64_t(steady.size() / 2);
-  std::nth_element(steady.begin(), middle, steady.end());
-  return *middle;
+  return upper_median(std::move(steady));
 }
 
 void generate(Ctx& ctx, Decoder& decoder, const Tokenizer& tokenizer, TokenSampler& sampler,

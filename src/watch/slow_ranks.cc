@@ -2,17 +2,9 @@
 
 #include <algorithm>
 
+#include "base/order_statistics.h"
+
 namespace trireme {
-namespace {
-
-// The lower one of the middle values, so that of two ranks the slower one stands out.
-double lower_median(std::vector<double> values) {
-  const auto middle = values.begin() + (std::ssize(values) - 1) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-}  // namespace
 
 void SlowRanks::begin_epoch(uint64_t epoch) {
   epoch_ = epoch;
@@ -37,6 +29,7 @@ std::vector<SlowRank> SlowRanks::look(std::span<const RankSample> samples) {
   for (const RankSample& sample : samples) times[sample.stage].push_back(time_of(sample));
   for (const RankSample& sample : samples) {
     Seen& seen = seen_[sample.rank];
+    // Of two middle times the lower one, so that of two ranks the slower one stands out.
     const double ratio = time_of(sample) / std::max(1.0, lower_median(times[sample.stage]));
     const bool is_slow = seen.steps > 0 && ratio > kRatio;  // the first steps do not count
     seen.slow_pieces = is_slow ? seen.slow_pieces + 1 : 0;
