@@ -71,8 +71,8 @@ preset ci build/ci "${skip[@]}"
 # in the build before.
 in_dev=("${skip[@]}")
 done_in_ci='rules|planner_long|cli_long|parity|parity_of_meshes|parity_of_random_layouts|ranks_net'
-done_in_ci+='|ranks_launch_(hosts|hosts_memory|hosts_apart|leaders|mpirun|watchdog|check)'
-done_in_ci+='|ranks_launch_(check_hosts|storm|survives|bad_batch)'
+done_in_ci+='|ranks_launch_(hosts|hosts_memory|hosts_apart|hosts_hang|hosts_history|leaders|mpirun)'
+done_in_ci+='|ranks_launch_(watchdog|check|check_hosts|storm|survives|bad_batch)'
 done_in_ci+='|tutorial_.*|course_.*|package|install|browser|reproduce|e2e_resume_test'
 [[ ${1:-} == all ]] || in_dev+=(--exclude-regex "^($done_in_ci)\$")
 preset dev build/dev "${in_dev[@]}"
