@@ -8,8 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "compile/kernel_price.h"
 #include "compile/link_cost.h"
-#include "compile/price.h"
+#include "compile/unit_price.h"
 #include "fit/a100_measurements.h"
 #include "predict/fit_operators.h"
 #include "predict/predict.h"

@@ -6,7 +6,7 @@
 #include "calibrate/measure_kernels.h"
 #include "calibrate/measure_links.h"
 #include "calibrate/measure_offload.h"
-#include "compile/price.h"
+#include "compile/this_machine.h"
 #include "device/cpu_load.h"
 #include "device/host.h"
 #include "kernels/ceilings.h"

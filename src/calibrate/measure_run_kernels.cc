@@ -10,7 +10,8 @@
 #include "calibrate/measure_attention.h"
 #include "calibrate/measure_norm.h"
 #include "calibrate/measure_update.h"
-#include "compile/price.h"
+#include "compile/kernel_price.h"
+#include "compile/this_machine.h"
 
 namespace trireme {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "compile/layer_values.h"
+#include "compile/step_price.h"
 
 namespace trireme {
 namespace {

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "compile/price.h"
 #include "planner/alternatives.h"
 #include "predict/predict.h"
 

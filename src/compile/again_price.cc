@@ -1,6 +1,6 @@
 #include "compile/again_price.h"
 
-#include "compile/price.h"
+#include "compile/kernel_price.h"
 #include "graph/layer_keep.h"
 
 namespace trireme {

@@ -1,9 +1,11 @@
-#include "compile/price.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "compile/kernel_price.h"
+#include "compile/step_price.h"
+#include "compile/this_machine.h"
+#include "compile/unit_price.h"
 #include "planner/alternatives.h"
 #include "planner/make_plan.h"
 #include "predict/predict.h"

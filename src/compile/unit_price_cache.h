@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "compile/price.h"
+#include "compile/unit_price.h"
 
 namespace trireme {
 

@@ -61,6 +61,9 @@ struct AttentionWork {
   double elements() const {
     return double(sequences) * double(queries) * double(heads + 2 * kv_heads) * double(head_dim);
   }
+  double outputs() const {
+    return double(sequences) * double(queries) * double(heads) * double(head_dim);
+  }
   // FLOPs of the forward pass, of causal pairs alone. The backward pass takes 2.5 times as many.
   double forward_flops() const {
     return 2.0 * double(sequences) * double(heads) * double(queries) * (double(keys) + 1.0) *

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
-#include "compile/price.h"
+#include "compile/step_price.h"
 #include "observe/diagnosis_json.h"
 #include "observe/goodput_json.h"
 #include "observe/rank_view.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compile/layer_values.h"
-#include "compile/price.h"
+#include "compile/step_price.h"
 #include "graph/op_placement.h"
 #include "observe/diagnosis_json.h"
 #include "observe/goodput_json.h"

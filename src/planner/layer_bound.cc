@@ -8,6 +8,7 @@
 #include "compile/link_cost.h"
 #include "compile/shape_for_mesh.h"
 #include "compile/stage_cost.h"
+#include "compile/step_price.h"
 #include "graph/op_tensors.h"
 #include "memory/chunk_tables.h"
 #include "memory/stage_tables.h"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compile/stage_cost.h"
+#include "compile/step_price.h"
 #include "program/make_schedule.h"
 
 namespace trireme {

@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "compile/compile_plan.h"
 #include "compile/link_cost.h"
-#include "compile/price.h"
+#include "compile/step_price.h"
 #include "graph/param_table.h"
 #include "planner/compile_to_fit.h"
 #include "planner/make_plan.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compile/step_price.h"
 #include "planner/recompute_to_fit.h"
 #include "predict/price_schedule.h"
 

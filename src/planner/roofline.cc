@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "compile/price.h"
+#include "compile/kernel_price.h"
 #include "graph/fuse.h"
 #include "graph/model_graphs.h"
 #include "graph/op_work.h"

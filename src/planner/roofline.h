@@ -42,9 +42,9 @@ struct Roofline {
   double roof_at(double flops_per_byte) const;  // FLOP/s
 };
 
-// Works and prices of the ops are those of the plan (graph/op_work.h, compile/price.h). Ops without
-// products count one FLOP for each number that they read or write. Transfers between ranks are not
-// points.
+// Works and prices of the ops are those of the plan (graph/op_work.h, compile/unit_price.h). Ops
+// without products count one FLOP for each number that they read or write. Transfers between ranks
+// are not points.
 Roofline roofline(const ModelSpec& model, const StageShape& shape, const Hardware& hardware);
 
 }  // namespace trireme

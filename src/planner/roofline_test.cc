@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compile/price.h"
+#include "compile/unit_price.h"
 
 namespace trireme {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "compile/price.h"
 #include "compile/run_plan.h"
+#include "compile/unit_price.h"
 
 namespace trireme {
 

@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "collectives/comm_cost.h"
+#include "compile/kernel_price.h"
 #include "compile/link_cost.h"
-#include "compile/price.h"
 
 namespace trireme {
 namespace {

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "collectives/comm_cost.h"
+#include "compile/kernel_price.h"
 #include "compile/link_cost.h"
-#include "compile/price.h"
 
 namespace trireme {
 namespace {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/step_price.h"
 #include "planner/make_plan.h"
 #include "planner/small_run_fixture.h"
 #include "predict/disturbed_step.h"

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "compile/price.h"
+#include "compile/kernel_price.h"
+#include "compile/unit_price.h"
 #include "graph/op_work.h"
 #include "memory/stage_units.h"
 

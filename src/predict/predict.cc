@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "compile/link_cost.h"
-#include "compile/price.h"
+#include "compile/step_price.h"
+#include "compile/unit_price.h"
 #include "predict/disturbed_step.h"
 #include "predict/layer_comm.h"
 #include "predict/predict_offload.h"

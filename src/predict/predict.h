@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "compile/price.h"
 #include "compile/run_plan.h"
+#include "compile/unit_price.h"
 #include "predict/collective_bytes.h"
 #include "predict/price_schedule.h"
 #include "schema/hardware.h"

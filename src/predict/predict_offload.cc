@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "compile/step_price.h"
 #include "predict/action_times.h"
 #include "predict/action_traffic.h"
 

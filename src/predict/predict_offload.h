@@ -1,7 +1,7 @@
 #pragma once
 
-#include "compile/price.h"
 #include "compile/run_plan.h"
+#include "compile/unit_price.h"
 #include "sim/simulate_offload.h"
 
 namespace trireme {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compile/link_cost.h"
-#include "compile/price.h"
+#include "compile/unit_price.h"
 #include "predict/action_times.h"
 #include "predict/predict.h"
 

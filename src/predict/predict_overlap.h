@@ -1,7 +1,7 @@
 #pragma once
 
-#include "compile/price.h"
 #include "compile/run_plan.h"
+#include "compile/unit_price.h"
 #include "predict/collective_bytes.h"
 #include "schema/hardware.h"
 #include "sim/simulate_overlap.h"

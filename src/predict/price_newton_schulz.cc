@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compile/price.h"
+#include "compile/kernel_price.h"
 #include "memory/newton_schulz_memory.h"
 #include "schema/newton_schulz.h"
 

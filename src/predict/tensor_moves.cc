@@ -5,8 +5,9 @@
 #include <string>
 
 #include "collectives/move_collective.h"
+#include "compile/kernel_price.h"
 #include "compile/link_cost.h"
-#include "compile/price.h"
+#include "compile/step_price.h"
 #include "graph/model_graphs.h"
 #include "graph/moves.h"
 #include "graph/param_table.h"

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "compile/price.h"
+#include "compile/step_price.h"
+#include "compile/this_machine.h"
 
 namespace trireme {
 

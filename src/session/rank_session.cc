@@ -15,7 +15,7 @@
 #include "calibrate/measure_run_kernels.h"
 #include "checkpoint/best_checkpoint.h"
 #include "comm/calibrate_comm.h"
-#include "compile/price.h"
+#include "compile/step_price.h"
 #include "device/host.h"
 #include "kernels/ceilings.h"
 #include "observe/host_clocks.h"

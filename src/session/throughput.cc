@@ -4,7 +4,7 @@
 
 #include "base/order_statistics.h"
 #include "comm/world.h"
-#include "compile/price.h"
+#include "compile/this_machine.h"
 #include "data/synthetic_source.h"
 #include "device/host.h"
 #include "kernels/ceilings.h"

@@ -1,8 +1,8 @@
-#include "compile/price.h"
+#include "compile/unit_price.h"
 
 #include <algorithm>
 
-#include "base/align.h"
+#include "compile/kernel_price.h"
 #include "compile/trainer_kernels.h"
 #include "graph/all_passes.h"
 #include "graph/fuse.h"
@@ -11,23 +11,6 @@
 
 namespace trireme {
 namespace {
-
-constexpr double kAssumedCopyBytesPerFlop = 0.3;
-
-// Of our attention kernel on a processor (kernels/attention/attention_tile.h).
-constexpr int kAttentionTile = 64;
-// Operations of norms, activations and the loss for each multiply-add that registers could make;
-// 1.0 to 1.4 on processors with AVX-512, which load and add beside.
-constexpr double kVectorShare = 1.2;
-
-// FLOPs of the forward pass in whole tiles of queries and keys. Tiles that the causal mask cuts are
-// computed whole.
-double flops_in_tiles(const AttentionWork& work, int64_t tile) {
-  if (tile == 0) return work.forward_flops();
-  const auto whole = [&](int64_t count) { return double(round_up(count, tile)); };
-  return 2.0 * double(work.sequences) * double(work.heads) * whole(work.queries) *
-         (whole(work.keys) + double(tile)) * double(work.head_dim);
-}
 
 // Bytes that kernels beside the products move for every score of materialized attention. They are
 // counted, not fitted: the softmax reads and writes a score, and so on (docs/prices.md).
@@ -44,23 +27,6 @@ ScoreBytes score_bytes(AttentionPractice practice, bool has_dropout) {
     ++bytes.calls;
   }
   return bytes;
-}
-
-// Numbers of the results of one product call, those included whose multiprocessors idle: every
-// multiprocessor makes one tile after the other, and all wait for the last wave of tiles. The
-// library takes the tile that leaves the fewest idle, and cuts the sums of a product of less than
-// one wave into parts.
-double tiled_results(const Product& product, int multiprocessors) {
-  const double results = double(product.m) * double(product.n) * double(product.count);
-  if (multiprocessors == 0) return results;
-  const auto covered_by = [&](int64_t rows, int64_t cols) {
-    const int64_t tiles =
-        ((product.m + rows - 1) / rows) * ((product.n + cols - 1) / cols) * product.count;
-    const int64_t waves = (tiles + multiprocessors - 1) / multiprocessors;
-    const int64_t turns = waves == 1 ? tiles : waves * multiprocessors;
-    return double(turns) * double(rows * cols);
-  };
-  return std::min({covered_by(256, 128), covered_by(128, 256), covered_by(128, 128)});
 }
 
 // The seconds of the device in one half of an op or of a unit, by what they are spent on, and the
@@ -88,20 +54,6 @@ struct HalfTimes {
             share > 0.0 ? times.calls : 0};
   }
 };
-
-// Bytes of both operands and of the result.
-double moved_bytes(const Product& product, DType compute) {
-  const double operand_bytes = double(size_of(compute));
-  const double result_bytes =
-      product.result_bytes > 0 ? double(product.result_bytes) : operand_bytes;
-  const double results = double(product.m) * double(product.n) * double(product.count);
-  return (product.elements() - results) * operand_bytes + results * result_bytes;
-}
-
-// Numbers in the output of attention.
-double outputs_of(const AttentionWork& work) {
-  return double(work.sequences) * double(work.heads) * double(work.queries) * double(work.head_dim);
-}
 
 // The device alone, whose host is never too slow.
 Hardware with_free_launches(Hardware hardware) {
@@ -254,7 +206,7 @@ class UnitPricer {
   double price_copies(const AttentionWork& work, bool is_backward) const {
     const bool lies_by_heads = hardware_.practice.attention != AttentionPractice::Fused;
     double copied = is_backward ? work.elements() : 0.0;
-    if (lies_by_heads) copied += outputs_of(work);
+    if (lies_by_heads) copied += work.outputs();
     return price_memory(2.0 * copied * double(size_of(shape_.compute)), 1, hardware_);
   }
 
@@ -310,49 +262,6 @@ double seconds_of(const ComputeTimes& times, ActionKind kind) {
   }
 }
 
-double price_product(const Product& product, DType compute, const Hardware& hardware) {
-  const double deep_flops = 2.0 * tiled_results(product, hardware.multiprocessors) *
-                            (double(product.k) + hardware.matmul_depth);
-  const double flops_s = deep_flops / (hardware.peak_flops(compute) * hardware.matmul_share);
-  if (hardware.is_processor()) {
-    return hardware.launch_s + flops_s +
-           moved_bytes(product, compute) / hardware.matmul_bytes_per_s;
-  }
-  const double bytes = product.elements() * double(size_of(compute));
-  return std::max(flops_s, price_memory(bytes, 1, hardware));
-}
-
-double price_memory(double bytes, int calls, const Hardware& hardware) {
-  const double bytes_s = bytes / (hardware.memory_bytes_per_s * hardware.memory_share);
-  const double launches_s = calls * hardware.launch_s;
-  return hardware.is_processor() ? bytes_s + launches_s : std::max(bytes_s, launches_s);
-}
-
-double price_vectors(const HalfWork& half, const Hardware& hardware) {
-  const double bytes_s = price_memory(half.bytes, half.calls, hardware);
-  if (hardware.vector_share <= 0.0) return bytes_s;
-  // A multiply-add is one operation and two FLOPs.
-  const double operations_per_s = hardware.fp32_flops * hardware.vector_share / 2.0;
-  const double operations_s = half.operations / operations_per_s;
-  const double launches_s = hardware.is_processor() ? half.calls * hardware.launch_s : 0.0;
-  return std::max(bytes_s, launches_s + operations_s);
-}
-
-double fused_attention_bytes(const AttentionWork& work, DType compute) {
-  return (work.elements() + outputs_of(work)) * double(size_of(compute));
-}
-
-double price_fused_attention(const AttentionWork& work, double factor, DType compute,
-                             const Hardware& hardware) {
-  const double of_practice = hardware.practice.attention_share;
-  const double share = of_practice > 0.0 ? of_practice : hardware.attention_share;
-  const bool is_own_kernel = hardware.attention_tile > 0;
-  const double peak = is_own_kernel ? hardware.fp32_flops : hardware.peak_flops(compute);
-  const double flops_s = factor * flops_in_tiles(work, hardware.attention_tile) / (peak * share);
-  return hardware.is_processor() ? flops_s + hardware.launch_s
-                                 : std::max(flops_s, hardware.launch_s);
-}
-
 ComputeTimes UnitPrices::of(const StageSpec& stage) const {
   ComputeTimes times;
   const int64_t end = stage.first_layer + stage.num_layers;
@@ -380,15 +289,6 @@ ComputeTimes UnitPrices::of(const StageSpec& stage, const Action& action) const 
     if (!is_embedding && !is_head) ++part.num_layers;
   }
   return of(part);
-}
-
-double price_forward(const OpWork& work, DType compute, const Hardware& hardware) {
-  double seconds = price_vectors(work.forward, hardware);
-  for (const Product& product : work.forward.products) {
-    seconds += price_product(product, compute, hardware);
-  }
-  if (work.attention) seconds += price_fused_attention(*work.attention, 1.0, compute, hardware);
-  return seconds;
 }
 
 UnitPrices join_prices(UnitPrices a, const UnitPrices& b, OfDevices which) {
@@ -437,58 +337,6 @@ std::vector<OpSeconds> price_ops(const std::vector<OpWork>& works, const ModelSp
 
 UnitPrices price_units(const RunPlan& plan, const Hardware& hardware, OfDevices which) {
   return price_units(plan.model, plan.shape, hardware, which);
-}
-
-int64_t state_bytes(const StageShape& shape) {
-  const OptimizerStateSpec& state = shape.optimizer_state;
-  const bool has_second = state.exp_avg_sq && !state.muon;
-  const int64_t moment_bytes = (state.exp_avg + has_second) * size_of(state.moment);
-  return moment_bytes + (state.has_master(shape.compute) ? size_of(DType::F32) : 0);
-}
-
-double price_update(double elements, const StageShape& shape, const Hardware& hardware,
-                    OfDevices which) {
-  if (hardware.is_mixed()) {
-    double joined = price_update(elements, shape, hardware.all_of_device(0));
-    for (int device = 1; device < hardware.num_devices(); ++device) {
-      const double other = price_update(elements, shape, hardware.all_of_device(device));
-      joined = which == OfDevices::Fastest ? std::min(joined, other) : std::max(joined, other);
-    }
-    return joined;
-  }
-  if (hardware.practice.update_bytes > 0.0) {
-    return price_memory(elements * hardware.practice.update_bytes, 0, hardware);
-  }
-  const int64_t bytes = 2 * (size_of(shape.grad) + state_bytes(shape) + size_of(shape.compute));
-  return price_memory(elements * double(bytes), 0, hardware);
-}
-
-double peak_flops(const RunPlan& plan, const Hardware& hardware) {
-  if (hardware.is_mixed()) {
-    double sum = 0.0;
-    for (int device = 0; device < hardware.num_devices(); ++device) {
-      const double peak = hardware.all_of_device(device).peak_flops(plan.shape.compute);
-      sum += peak * (double(hardware.ranks_of_device(device, plan.num_ranks())) / plan.num_ranks());
-    }
-    return sum;
-  }
-  return hardware.peak_flops(plan.shape.compute);
-}
-
-Hardware with_own_kernels(Hardware hardware) {
-  hardware.attention_tile = kAttentionTile;
-  hardware.vector_share = kVectorShare;
-  return hardware;
-}
-
-Hardware assumed_hardware(const ComputeCeilings& ceilings) {
-  Hardware hardware;
-  hardware.name = "this machine";
-  hardware.fp32_flops = ceilings.fp32_flops_per_s;
-  hardware.bf16_flops = ceilings.bf16_flops_per_s;
-  hardware.fp16_flops = ceilings.fp32_flops_per_s;  // fp16 is computed in fp32
-  hardware.memory_bytes_per_s = kAssumedCopyBytesPerFlop * ceilings.fp32_flops_per_s;
-  return hardware;
 }
 
 }  // namespace trireme

@@ -1,0 +1,99 @@
+#include "compile/kernel_price.h"
+
+#include <algorithm>
+
+#include "base/align.h"
+
+namespace trireme {
+namespace {
+
+// FLOPs of the forward pass in whole tiles of queries and keys. Tiles that the causal mask cuts are
+// computed whole.
+double flops_in_tiles(const AttentionWork& work, int64_t tile) {
+  if (tile == 0) return work.forward_flops();
+  const auto whole = [&](int64_t count) { return double(round_up(count, tile)); };
+  return 2.0 * double(work.sequences) * double(work.heads) * whole(work.queries) *
+         (whole(work.keys) + double(tile)) * double(work.head_dim);
+}
+
+// Numbers of the results of one product call, those included whose multiprocessors idle: every
+// multiprocessor makes one tile after the other, and all wait for the last wave of tiles. The
+// library takes the tile that leaves the fewest idle, and cuts the sums of a product of less than
+// one wave into parts.
+double tiled_results(const Product& product, int multiprocessors) {
+  const double results = double(product.m) * double(product.n) * double(product.count);
+  if (multiprocessors == 0) return results;
+  const auto covered_by = [&](int64_t rows, int64_t cols) {
+    const int64_t tiles =
+        ((product.m + rows - 1) / rows) * ((product.n + cols - 1) / cols) * product.count;
+    const int64_t waves = (tiles + multiprocessors - 1) / multiprocessors;
+    const int64_t turns = waves == 1 ? tiles : waves * multiprocessors;
+    return double(turns) * double(rows * cols);
+  };
+  return std::min({covered_by(256, 128), covered_by(128, 256), covered_by(128, 128)});
+}
+
+// Bytes of both operands and of the result.
+double moved_bytes(const Product& product, DType compute) {
+  const double operand_bytes = double(size_of(compute));
+  const double result_bytes =
+      product.result_bytes > 0 ? double(product.result_bytes) : operand_bytes;
+  const double results = double(product.m) * double(product.n) * double(product.count);
+  return (product.elements() - results) * operand_bytes + results * result_bytes;
+}
+
+}  // namespace
+
+double price_product(const Product& product, DType compute, const Hardware& hardware) {
+  const double deep_flops = 2.0 * tiled_results(product, hardware.multiprocessors) *
+                            (double(product.k) + hardware.matmul_depth);
+  const double flops_s = deep_flops / (hardware.peak_flops(compute) * hardware.matmul_share);
+  if (hardware.is_processor()) {
+    return hardware.launch_s + flops_s +
+           moved_bytes(product, compute) / hardware.matmul_bytes_per_s;
+  }
+  const double bytes = product.elements() * double(size_of(compute));
+  return std::max(flops_s, price_memory(bytes, 1, hardware));
+}
+
+double price_memory(double bytes, int calls, const Hardware& hardware) {
+  const double bytes_s = bytes / (hardware.memory_bytes_per_s * hardware.memory_share);
+  const double launches_s = calls * hardware.launch_s;
+  return hardware.is_processor() ? bytes_s + launches_s : std::max(bytes_s, launches_s);
+}
+
+double price_vectors(const HalfWork& half, const Hardware& hardware) {
+  const double bytes_s = price_memory(half.bytes, half.calls, hardware);
+  if (hardware.vector_share <= 0.0) return bytes_s;
+  // A multiply-add is one operation and two FLOPs.
+  const double operations_per_s = hardware.fp32_flops * hardware.vector_share / 2.0;
+  const double operations_s = half.operations / operations_per_s;
+  const double launches_s = hardware.is_processor() ? half.calls * hardware.launch_s : 0.0;
+  return std::max(bytes_s, launches_s + operations_s);
+}
+
+double fused_attention_bytes(const AttentionWork& work, DType compute) {
+  return (work.elements() + work.outputs()) * double(size_of(compute));
+}
+
+double price_fused_attention(const AttentionWork& work, double factor, DType compute,
+                             const Hardware& hardware) {
+  const double of_practice = hardware.practice.attention_share;
+  const double share = of_practice > 0.0 ? of_practice : hardware.attention_share;
+  const bool is_own_kernel = hardware.attention_tile > 0;
+  const double peak = is_own_kernel ? hardware.fp32_flops : hardware.peak_flops(compute);
+  const double flops_s = factor * flops_in_tiles(work, hardware.attention_tile) / (peak * share);
+  return hardware.is_processor() ? flops_s + hardware.launch_s
+                                 : std::max(flops_s, hardware.launch_s);
+}
+
+double price_forward(const OpWork& work, DType compute, const Hardware& hardware) {
+  double seconds = price_vectors(work.forward, hardware);
+  for (const Product& product : work.forward.products) {
+    seconds += price_product(product, compute, hardware);
+  }
+  if (work.attention) seconds += price_fused_attention(*work.attention, 1.0, compute, hardware);
+  return seconds;
+}
+
+}  // namespace trireme
