@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compile/link_cost.h"
+#include "compile/this_machine.h"
 #include "graph/op_tensors.h"
 #include "program/split_layers.h"
 

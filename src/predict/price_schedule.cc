@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "compile/kernel_price.h"
 #include "compile/stage_cost.h"
 #include "graph/param_table.h"
 
