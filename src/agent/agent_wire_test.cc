@@ -85,6 +85,7 @@ TEST(AgentWire, TextsComeBack) {
                    .signal = 9,
                    .kernel_lines = {"oom"},
                    .oom_kills = 1,
+                   .corruption = CorruptionAlarm{.check = "state", .step = 4, .is_certain = true},
                    .first_sample = 28,
                    .num_samples = 4},
       .is_left_out = true,

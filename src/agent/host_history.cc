@@ -21,12 +21,16 @@ Result<HostFailure> failure_in(std::string_view line) {
   try {
     HostFailure failure{.host = json.at("host").get<std::string>(),
                         .kind = json.at("kind").get<std::string>(),
-                        .time_s = json.at("time").get<double>()};
-    if (!failure.host.empty() && std::isfinite(failure.time_s)) return failure;
+                        .time_s = json.at("time").get<double>(),
+                        .weight = json.value("weight", 1.0)};
+    const bool is_possible =
+        std::isfinite(failure.time_s) && failure.weight > 0.0 && failure.weight <= kWrongHostWeight;
+    if (!failure.host.empty() && is_possible) return failure;
   } catch (const nlohmann::json::exception&) {
     // The message below names what is missing.
   }
-  return damaged("a failure needs the texts host and kind, and the number time");
+  return damaged(
+      "a failure needs the texts host and kind, and the number time; a weight is above 0");
 }
 
 }  // namespace
@@ -58,12 +62,30 @@ Result<std::vector<HostFailure>> read_host_history(const std::string& run_dir) {
   return host_failures_in(text, path);
 }
 
+std::vector<std::string> hosts_named_by(const CorruptionAlarm& alarm) {
+  std::vector<std::string> hosts;
+  for (const CorruptionAlarm::NamedRank& named : alarm.ranks) {
+    if (std::find(hosts.begin(), hosts.end(), named.host) == hosts.end()) {
+      hosts.push_back(named.host);
+    }
+  }
+  return hosts;
+}
+
 std::vector<HostFailure> host_failures_of(const std::vector<JobFailure>& failures) {
   std::vector<HostFailure> of_hosts;
   for (const JobFailure& failure : failures) {
     // "killed" is by hand or by the system, and "lost" blames nobody. Before the first step the
     // folder may be that of another run.
     if (failure.furthest_step == 0) continue;
+    if (failure.evidence.corruption) {
+      const std::vector<std::string> hosts = hosts_named_by(*failure.evidence.corruption);
+      const double weight = hosts.size() == 1 ? kWrongHostWeight : 1.0 / double(hosts.size());
+      for (const std::string& host : hosts) {
+        of_hosts.push_back({host, "corrupted", failure.time_s, weight});
+      }
+      continue;
+    }
     if (failure.host.empty() || failure.kind == "killed" || failure.kind == "lost") continue;
     of_hosts.push_back({failure.host, failure.kind, failure.time_s});
   }
@@ -73,8 +95,10 @@ std::vector<HostFailure> host_failures_of(const std::vector<JobFailure>& failure
 std::string history_lines(const std::vector<JobFailure>& failures) {
   std::string lines;
   for (const HostFailure& failure : host_failures_of(failures)) {
-    lines += fmt::format("{{\"host\":\"{}\",\"kind\":\"{}\",\"time\":{:.3f}}}\n",
-                         json_escaped(failure.host), failure.kind, failure.time_s);
+    const std::string weight =
+        failure.weight == 1.0 ? "" : fmt::format(",\"weight\":{:.3f}", failure.weight);
+    lines += fmt::format("{{\"host\":\"{}\",\"kind\":\"{}\",\"time\":{:.3f}{}}}\n",
+                         json_escaped(failure.host), failure.kind, failure.time_s, weight);
   }
   return lines;
 }
@@ -83,7 +107,7 @@ double score_of(const std::vector<HostFailure>& failures, const std::string& hos
   double score = 0.0;
   for (const HostFailure& failure : failures) {
     if (failure.host != host) continue;
-    score += std::exp2(-std::max(0.0, now_s - failure.time_s) / kHistoryHalfLifeS);
+    score += failure.weight * std::exp2(-std::max(0.0, now_s - failure.time_s) / kHistoryHalfLifeS);
   }
   return score;
 }

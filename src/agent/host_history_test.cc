@@ -37,10 +37,41 @@ TEST(HostHistory, ReadsWhatItWritesButNotWhatWasDoneByHand) {
   EXPECT_EQ(read->back().kind, "host");
 }
 
+JobFailure corruption_of(std::vector<CorruptionAlarm::NamedRank> ranks, bool is_certain) {
+  JobFailure failure{.furthest_step = 1, .kind = "failed", .host = "leader", .time_s = kNow};
+  failure.evidence.corruption = {
+      .check = "replay_elsewhere", .ranks = std::move(ranks), .is_certain = is_certain};
+  return failure;
+}
+
+// The rank that ends first with a corrupt state is not the one that was wrong.
+TEST(HostHistory, AHostThatAloneWasWrongIsDrainedAtOnceAndNobodyElseIsBlamed) {
+  for (const bool is_certain : {true, false}) {
+    const auto read =
+        host_failures_in(history_lines({corruption_of({{1, "b"}, {2, "b"}}, is_certain)}), "h");
+    ASSERT_TRUE(read.ok());
+    ASSERT_EQ(read->size(), 1u);
+    EXPECT_EQ(read->front().kind, "corrupted");
+    EXPECT_GE(score_of(*read, "b", kNow), kDrainScore);
+    EXPECT_EQ(score_of(*read, "leader", kNow), 0.0);
+  }
+}
+
+TEST(HostHistory, HostsOfWhichOneWasWrongShareOneFailure) {
+  const auto read =
+      host_failures_in(history_lines({corruption_of({{0, "a"}, {1, "b"}}, false)}), "h");
+  ASSERT_TRUE(read.ok());
+  EXPECT_DOUBLE_EQ(score_of(*read, "a", kNow), 0.5);
+  EXPECT_DOUBLE_EQ(score_of(*read, "b", kNow), 0.5);
+  EXPECT_EQ(history_lines({corruption_of({}, false)}), "") << "nothing tells who was wrong";
+}
+
 TEST(HostHistory, ADamagedLineIsNamed) {
   const std::string good = "{\"host\":\"a\",\"kind\":\"hang\",\"time\":1}\n";
   for (const char* bad : {"{", "{\"host\":\"a\"}", "[]", "{\"host\":\"\",\"kind\":\"\",\"time\":1}",
-                          "{\"host\":\"a\",\"kind\":\"hang\",\"time\":\"now\"}"}) {
+                          "{\"host\":\"a\",\"kind\":\"hang\",\"time\":\"now\"}",
+                          "{\"host\":\"a\",\"kind\":\"hang\",\"time\":1,\"weight\":-1}",
+                          "{\"host\":\"a\",\"kind\":\"hang\",\"time\":1,\"weight\":1e9}"}) {
     const auto read = host_failures_in(good + "\n" + bad + "\n", "run/history");
     ASSERT_FALSE(read.ok()) << bad;
     EXPECT_TRUE(read.error().message.starts_with("run/history:3: ")) << read.error().message;

@@ -49,6 +49,14 @@ TEST(FailureLine, HasRoomInAnOrderWhateverWasSaid) {
   JobFailure failure{.rank = 1, .kind = "failed", .cause = std::string(1 << 16, '"')};
   failure.evidence.kernel_lines.assign(100, std::string(1000, '\\'));
   failure.evidence.peers_words.assign(100, std::string(1000, 'x'));
+  FailureEvidence wrong;
+  wrong.corruption = {.check = "replay_elsewhere",
+                      .ranks = std::vector<CorruptionAlarm::NamedRank>(64)};
+  for (size_t rank = 0; rank < 64; ++rank) {
+    wrong.corruption->ranks[rank].host.assign(64, char('!' + rank));
+  }
+  EXPECT_LT(evidence_json(wrong).dump().size(), sizeof RankReport::text);
+  failure.evidence.corruption = wrong.corruption;
   EXPECT_LT(failure_line(failure, 1).size(), sizeof EpochOrder::failures);
   FailureEvidence evidence{.phase = "evaluate", .action = 1 << 20, .call = int64_t{1} << 50};
   evidence.kernel_lines.assign(100, std::string(1000, 'x'));

@@ -144,6 +144,9 @@ void Leader::take_news() {
 
 void Leader::take_report(JobRank& rank, const RankReport& report) {
   if (report.kind == RankReport::Kind::Failed) rank.cause = report.text;
+  if (report.kind == RankReport::Kind::Corrupt && report.epoch == place_.epoch) {
+    take_corruption(report);
+  }
   if (report.kind == RankReport::Kind::Hangs) {
     rank.cause = report.text;
     rank.hangs = true;
@@ -157,6 +160,19 @@ void Leader::take_report(JobRank& rank, const RankReport& report) {
     rank.state = JobRank::State::Waiting;
     rank.words = report.text;
   }
+}
+
+// A rank knows its host by the name of the machine, and the job by the name that the user has
+// given.
+void Leader::take_corruption(const RankReport& report) {
+  FailureEvidence evidence;
+  take_evidence(report.text, evidence);
+  if (!evidence.corruption) return;
+  for (CorruptionAlarm::NamedRank& named : evidence.corruption->ranks) {
+    if (named.rank < 0 || named.rank >= int(ranks_.size())) continue;
+    named.host = host_of(ranks_[size_t(named.rank)]);
+  }
+  corruption_ = std::move(evidence.corruption);
 }
 
 // Its own host and all hosts together may both find that a rank is slow.
@@ -301,9 +317,20 @@ JobFailure Leader::failure() const {
   if (signal == 0 || rank.hangs) failure.cause = rank.cause;
   failure.evidence = rank.evidence;
   failure.evidence.kind = failure.kind;
+  if (corruption_ && failure.kind == "failed") blame_corrupt(failure);
   failure.evidence.signal = rank.hangs ? 0 : signal;
   if (signal == 0 && rank.host >= 0) failure.evidence.exit_code = rank.exit_code();
   return classified(std::move(failure));
+}
+
+// All ranks fail with what the check has found, so the one that has ended first is not the one that
+// was wrong.
+void Leader::blame_corrupt(JobFailure& failure) const {
+  failure.evidence.corruption = corruption_;
+  const std::vector<CorruptionAlarm::NamedRank>& named = corruption_->ranks;
+  if (!corruption_->is_certain || named.size() != 1) return;
+  failure.rank = named.front().rank;
+  failure.host = named.front().host;
 }
 
 // The words of a rank that has left none are those about its end.
@@ -387,6 +414,7 @@ void Leader::look() {
     keep_evidence();
     begin_ending(grace_->left_ms() * 1e-3);
   }
+  if (phase_ == Phase::Settling && corruption_) drain_wrong_host();
   if (phase_ == Phase::Settling && have_settled() && has_found_layout() && have_parts_moved()) {
     decide();
   }

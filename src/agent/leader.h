@@ -100,6 +100,7 @@ class Leader {
   void pass_signals();
   void take_news();
   void take_report(JobRank& rank, const RankReport& report);
+  void take_corruption(const RankReport& report);
   void take_watched();
   void note_slow(JobRank& rank, const std::string& ratio);
   void note_end(JobRank& rank);
@@ -113,6 +114,7 @@ class Leader {
   bool all_have_ended() const;
   int exit_code() const;
   JobFailure failure() const;
+  void blame_corrupt(JobFailure& failure) const;
   JobFailure classified(JobFailure failure) const;
   void keep_evidence();
   std::string name_of_end(const JobRank& rank) const;
@@ -129,6 +131,8 @@ class Leader {
   bool must_wait_for_members() const;
   std::string wanted_change() const;
   void drain_failing_hosts();
+  void drain_wrong_host();
+  void drain(int host, const std::string& why, const std::string& what_follows);
   bool has_room_without(int host) const;
   void ask_for_epoch();
   int most_ranks() const;
@@ -179,8 +183,9 @@ class Leader {
   std::optional<Gathering> gathering_;  // absent without a rendezvous
   Deadline join_deadline_;
   std::optional<Deadline> grace_;
-  bool must_start_settle_ = false;  // ranks that are still starting must report, too
-  int first_failed_ = -1;           // of this epoch
+  bool must_start_settle_ = false;             // ranks that are still starting must report, too
+  int first_failed_ = -1;                      // of this epoch
+  std::optional<CorruptionAlarm> corruption_;  // with which this epoch has ended
   int last_signal_ = 0;
   bool was_asked_to_stop_ = false;  // before the failure
   int num_signals_ = 0;             // that ask the ranks to stop

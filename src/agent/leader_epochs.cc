@@ -18,11 +18,14 @@ namespace {
 constexpr double kTakeOverS = 15.0;  // for the ranks of the former membership to end their step
 constexpr double kHandOverS = 60.0;  // for hosts without ranks to give away their parts
 
-// The class of the last failure, if the evidence names one.
+// The class of the last failure, if the evidence names one, and who computed wrong numbers.
 std::string class_text(const std::vector<JobFailure>& failures) {
   if (failures.empty()) return "";
   const FailureClass last = failures.back().found.failure_class;
-  return last == FailureClass::Unknown ? "" : fmt::format(" (class: {})", name_of(last));
+  const auto& corruption = failures.back().evidence.corruption;
+  return fmt::format(
+      "{}{}", last == FailureClass::Unknown ? "" : fmt::format(" (class: {})", name_of(last)),
+      corruption ? ", because " + corruption_text(*corruption) : "");
 }
 
 std::string left_out_text(const std::vector<JobFailure>& failures) {
@@ -108,6 +111,7 @@ Status Leader::begin_job() {
   is_first_epoch_ = true;
   phase_ = Phase::Running;
   first_failed_ = -1;
+  corruption_.reset();
   end_ = {};
   ranks_.assign(size_t(processes_.ranks), JobRank{});
   place_.size = processes_.ranks;
@@ -164,6 +168,13 @@ bool Leader::has_room_without(int host) const {
   return fitting && fitting->layout;
 }
 
+void Leader::drain(int host, const std::string& why, const std::string& what_follows) {
+  const std::string& name = hosts_.at(host).name();
+  hosts_.at(host).drain();
+  why_drained_[name] = why;
+  say(fmt::format("host {} is drained: {}; {}", name, why, what_follows));
+}
+
 // Drains the hosts that fail too often, if the other hosts have room for their ranks. It counts the
 // failures of this job and those in the history of the run. Ranks save before they leave a host.
 void Leader::drain_failing_hosts() {
@@ -177,14 +188,24 @@ void Leader::drain_failing_hosts() {
     const std::string why =
         fmt::format("it has failed often lately (score {:.1f} of {:.1f})", score, kDrainScore);
     if (has_room_without(host)) {
-      hosts_.at(host).drain();
-      why_drained_[name] = why;
-      say(fmt::format("host {} is drained: {}; its ranks leave it after they have saved", name,
-                      why));
+      drain(host, why, "its ranks leave it after they have saved");
     } else if (hosts_.size() > 1 && failing_.insert(name).second) {
       say(fmt::format("host {} is still used, because the other hosts have no room, but {}", name,
                       why));
     }
+  }
+}
+
+// An epoch has ended because its numbers were wrong. If one host alone was, and the others have
+// room, it gets no ranks of the next epoch, because a core that is always wrong would spoil it,
+// too.
+void Leader::drain_wrong_host() {
+  const std::vector<std::string> wrong = hosts_named_by(*corruption_);
+  if (wrong.size() != 1) return;
+  for (int host = 0; host < hosts_.size(); ++host) {
+    if (hosts_.at(host).name() != wrong.front() || !hosts_.is_usable(host)) continue;
+    if (!has_room_without(host)) continue;
+    drain(host, "it has computed wrong numbers", "other hosts take its ranks");
   }
 }
 
@@ -372,6 +393,7 @@ Status Leader::begin_epoch() {
                   num_new, layout, left_out));
   end_ = {};
   first_failed_ = -1;
+  corruption_.reset();
   watch_.begin_epoch();
   phase_ = Phase::Running;
   grace_.reset();

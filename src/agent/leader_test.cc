@@ -1,10 +1,14 @@
 #include "agent/leader.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <csignal>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
+
+#include "failures/evidence_json.h"
 
 namespace trireme {
 namespace {
@@ -45,6 +49,16 @@ class PlayedHost : public RankHost {
     ranks_.erase(process);
     news_.push_back({.kind = ProcessNews::Kind::Ended, .process = process, .status = status});
   }
+  // All its ranks end with the alarm of a check for silent corruption.
+  void end_corrupt(uint64_t epoch, const CorruptionAlarm& alarm) {
+    FailureEvidence evidence;
+    evidence.corruption = alarm;
+    const std::string text = evidence_json(evidence).dump();
+    for (const auto& [process, rank] : std::map(ranks_)) {
+      report(process, RankReport::Kind::Corrupt, epoch, text);
+      end(process, W_EXITCODE(5, 0));
+    }
+  }
   // Reports that all its ranks have ended their epoch and wait for the next one.
   void wait_all(uint64_t epoch) {
     for (const auto& [process, rank] : ranks_) report(process, RankReport::Kind::Waiting, epoch);
@@ -54,10 +68,13 @@ class PlayedHost : public RankHost {
   const EpochOrder& order(int64_t process) const { return orders_.at(process); }
 
  private:
-  void report(int64_t process, RankReport::Kind kind, uint64_t epoch) {
-    news_.push_back({.kind = ProcessNews::Kind::Report,
+  void report(int64_t process, RankReport::Kind kind, uint64_t epoch,
+              const std::string& text = "") {
+    ProcessNews news{.kind = ProcessNews::Kind::Report,
                      .process = process,
-                     .report = {.kind = kind, .epoch = epoch}});
+                     .report = {.kind = kind, .epoch = epoch}};
+    text.copy(news.report.text, sizeof news.report.text - 1);
+    news_.push_back(std::move(news));
   }
 
   std::string name_;
@@ -111,6 +128,17 @@ class LeaderOfHosts : public testing::Test {
     train();
   }
 
+  // All ranks end with an alarm, and the job resumes. Returns the failure as it was recorded.
+  JobFailure corrupt(const CorruptionAlarm& alarm) {
+    const uint64_t over = epoch();
+    a_.end_corrupt(over, alarm);
+    b_.end_corrupt(over, alarm);
+    for (int i = 0; i < 4; ++i) leader_->turn();
+    EXPECT_GT(epoch(), over);
+    EXPECT_EQ(leader_->failures().size(), 1u);
+    return leader_->failures().back();
+  }
+
   PlayedHost a_{"a"}, b_{"b"}, c_{"c"};
   JobHosts hosts_;
   RankProcesses processes_;
@@ -146,6 +174,47 @@ TEST_F(LeaderOfHosts, KeepsAHostThatFailsIfTheOthersHaveNoRoomAndSaysSoOnce) {
   const std::string still = "host b is still used";
   EXPECT_NE(said_.find(still), std::string::npos) << said_;
   EXPECT_EQ(said_.find(still), said_.rfind(still));
+}
+
+// A core that is always wrong would spoil the next epoch, too. The rank of host a ends first, but
+// it was not wrong.
+TEST_F(LeaderOfHosts, DrainsAHostThatAloneWasWrongBeforeTheNextEpoch) {
+  begin(true);
+  const JobFailure failure = corrupt(CorruptionAlarm{.check = "replay_elsewhere",
+                                                     .step = 10,
+                                                     .ranks = {{1, "name of the machine"}},
+                                                     .is_certain = true});
+  EXPECT_TRUE(b_.is_drained());
+  EXPECT_FALSE(a_.is_drained());
+  EXPECT_TRUE(b_.ranks().empty());
+  EXPECT_EQ(c_.ranks().size(), 1u);
+  EXPECT_EQ(failure.rank, 1);
+  EXPECT_EQ(failure.host, "b");
+  EXPECT_EQ(failure.kind, "failed");
+  EXPECT_EQ(host_failures_of({failure}).front().host, "b");
+  for (const char* said : {"host b is drained: it has computed wrong numbers",
+                           "rank 1 on host b computed or held wrong numbers"}) {
+    EXPECT_NE(said_.find(said), std::string::npos) << said_;
+  }
+}
+
+TEST_F(LeaderOfHosts, KeepsAHostThatWasWrongIfTheOthersHaveNoRoom) {
+  begin(false);
+  corrupt({.check = "products", .step = 10, .ranks = {{1, "b"}}, .is_certain = true});
+  EXPECT_FALSE(b_.is_drained());
+  EXPECT_EQ(b_.ranks().size(), 1u);
+  train();
+  EXPECT_NE(said_.find("host b is still used"), std::string::npos) << said_;
+}
+
+// With two ranks nothing tells which one was wrong.
+TEST_F(LeaderOfHosts, DrainsNobodyIfAnyOfSeveralHostsMayHaveBeenWrong) {
+  begin(true);
+  corrupt({.check = "replay_elsewhere", .step = 10, .ranks = {{0, "a"}, {1, "b"}}});
+  EXPECT_FALSE(a_.is_drained() || b_.is_drained());
+  EXPECT_EQ(host_failures_of(leader_->failures()).size(), 2u);
+  crash_b();
+  EXPECT_FALSE(leader_->failures().back().evidence.corruption) << "that was in the epoch before";
 }
 
 // Each host has one rank, so nobody waits for it there.

@@ -10,8 +10,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "comm/tcp/socket.h"
+#include "failures/evidence_json.h"
 
 namespace trireme {
 namespace {
@@ -94,6 +96,13 @@ std::optional<EpochOrder> RankLink::receive_order(uint64_t least_epoch) const {
     return order;
   }
   return std::nullopt;
+}
+
+void RankLink::tell_corrupt(uint64_t epoch, const CorruptionAlarm& alarm) const {
+  FailureEvidence evidence;
+  evidence.corruption = alarm;
+  tell(RankReport::Kind::Corrupt, epoch,
+       evidence_json(evidence).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 std::optional<EpochOrder> RankLink::next_epoch(uint64_t epoch, const std::string& why) const {

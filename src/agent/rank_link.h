@@ -8,6 +8,7 @@
 
 #include "agent/epoch_layout.h"
 #include "agent/job_page.h"
+#include "base/corruption_alarm.h"
 #include "base/result.h"
 #include "base/sample_range.h"
 #include "watch/rank_pages.h"
@@ -20,6 +21,7 @@ struct RankReport {
     Joined,   // it has joined the epoch; from now on a signal makes it save
     Waiting,  // another rank is lost; this one has ended the epoch and waits for the next one
     Failed,   // it ends because of `text`
+    Corrupt,  // a check for silent corruption has ended the epoch: evidence_json()
     // The agent of the rank adds these to the reports of the rank.
     Hangs,     // the agent kills it because of `text`
     Evidence,  // what is known about its end: evidence_json()
@@ -85,6 +87,9 @@ class RankLink {
   void tell_failed(uint64_t epoch, const std::string& why) const {
     tell(RankReport::Kind::Failed, epoch, why);
   }
+  // Names the ranks and hosts that have computed or held wrong numbers. Every rank reports the same
+  // before it fails.
+  void tell_corrupt(uint64_t epoch, const CorruptionAlarm& alarm) const;
   // Reports that the epoch is over, and waits for the place in a later one. Returns nullopt if the
   // agent wants this rank to end, or has said nothing for an hour.
   std::optional<EpochOrder> next_epoch(uint64_t epoch, const std::string& why) const;

@@ -27,7 +27,61 @@ struct Texts {
 constexpr Texts kTexts[] = {{"kernel", &FailureEvidence::kernel_lines},
                             {"peers", &FailureEvidence::peers_words}};
 
+constexpr size_t kMostNamedRanks = 8;
+
+using NamedRanks = std::vector<CorruptionAlarm::NamedRank>;
+
+// The first rank of every host comes first.
+NamedRanks by_hosts(const CorruptionAlarm& alarm) {
+  NamedRanks firsts, others;
+  for (const CorruptionAlarm::NamedRank& named : alarm.ranks) {
+    const bool is_known = std::any_of(firsts.begin(), firsts.end(),
+                                      [&](const auto& first) { return first.host == named.host; });
+    (is_known ? others : firsts).push_back(named);
+  }
+  firsts.insert(firsts.end(), others.begin(), others.end());
+  return firsts;
+}
+
+// Throws nlohmann::json::exception if a key is missing or has another type.
+CorruptionAlarm corruption_in(const nlohmann::json& object) {
+  CorruptionAlarm alarm{.check = object.at("check").get<std::string>(),
+                        .step = object.at("step").get<int64_t>(),
+                        .ranks = {},
+                        .is_certain = object.at("certain").get<bool>()};
+  for (const nlohmann::json& named : object.at("ranks")) {
+    alarm.ranks.push_back({named.at("rank").get<int>(), named.at("host").get<std::string>()});
+  }
+  return alarm;
+}
+
 }  // namespace
+
+nlohmann::ordered_json corruption_json(const CorruptionAlarm& alarm) {
+  NamedRanks listed = by_hosts(alarm);
+  listed.resize(std::min(listed.size(), kMostNamedRanks));
+  auto ranks = nlohmann::ordered_json::array();
+  for (const auto& [rank, host] : listed) ranks.push_back({{"rank", rank}, {"host", host}});
+  return {{"check", alarm.check},
+          {"step", alarm.step},
+          {"ranks", std::move(ranks)},
+          {"certain", alarm.is_certain}};
+}
+
+std::string corruption_text(const CorruptionAlarm& alarm) {
+  const NamedRanks named = by_hosts(alarm);
+  std::string who = named.empty() ? "an unknown rank" : "";
+  for (size_t i = 0; i < std::min(named.size(), kMostNamedRanks); ++i) {
+    who += fmt::format("{}rank {} on host {}",
+                       i == 0             ? ""
+                       : alarm.is_certain ? " and "
+                                          : " or ",
+                       named[i].rank, named[i].host);
+  }
+  if (named.size() > kMostNamedRanks) who += " and others";
+  return fmt::format("{} computed or held wrong numbers, as the check {} has found", who,
+                     alarm.check);
+}
 
 nlohmann::ordered_json evidence_json(const FailureEvidence& evidence,
                                      const EvidenceLimits& limits) {
@@ -43,6 +97,7 @@ nlohmann::ordered_json evidence_json(const FailureEvidence& evidence,
     json["samples"] = evidence.num_samples;
   }
   if (!evidence.watchdog.empty()) json["watchdog"] = evidence.watchdog.substr(0, limits.bytes);
+  if (evidence.corruption) json["corruption"] = corruption_json(*evidence.corruption);
   if (evidence.was_first) json["was_first"] = *evidence.was_first;
   for (const Counter& counter : kCounters) {
     if (evidence.*counter.value != 0) json[counter.key] = evidence.*counter.value;
@@ -68,6 +123,7 @@ FailureEvidence evidence_in(const nlohmann::json& object) {
   evidence.first_sample = object.value("first_sample", int64_t{0});
   evidence.num_samples = object.value("samples", int64_t{0});
   evidence.watchdog = object.value("watchdog", "");
+  if (object.contains("corruption")) evidence.corruption = corruption_in(object.at("corruption"));
   if (object.contains("was_first")) evidence.was_first = object.at("was_first").get<bool>();
   for (const Counter& counter : kCounters) {
     evidence.*counter.value = object.value(counter.key, int64_t{0});
@@ -94,6 +150,7 @@ std::string evidence_text(const FailureEvidence& evidence) {
   if (evidence.action >= 0) add(fmt::format("action {}", evidence.action));
   if (evidence.call >= 0) add(fmt::format("call {}", evidence.call));
   if (evidence.num_samples > 0) add(samples_text(evidence));
+  if (evidence.corruption) add(corruption_text(*evidence.corruption));
   for (const Counter& counter : kCounters) {
     if (evidence.*counter.value != 0) {
       add(fmt::format("{} {}", counter.key, evidence.*counter.value));

@@ -33,6 +33,39 @@ TEST(EvidenceJson, ComesBackWithoutTheLastWords) {
   EXPECT_TRUE(same.last_words.empty());
 }
 
+TEST(EvidenceJson, NamesTheRanksThatWereWrong) {
+  const CorruptionAlarm alarm{
+      .check = "products", .step = 7, .ranks = {{3, "b"}, {4, "c"}}, .is_certain = true};
+  const nlohmann::json json = evidence_json({.corruption = alarm});
+  const FailureEvidence same = evidence_in(json);
+  ASSERT_TRUE(same.corruption);
+  EXPECT_EQ(same.corruption->check, "products");
+  EXPECT_EQ(same.corruption->step, 7);
+  EXPECT_EQ(same.corruption->ranks, alarm.ranks);
+  EXPECT_TRUE(same.corruption->is_certain);
+  EXPECT_EQ(evidence_text(same),
+            "rank 3 on host b and rank 4 on host c computed or held wrong numbers, as the check "
+            "products has found");
+  for (const char* damaged :
+       {R"({"corruption":1})", R"({"corruption":{"check":"a"}})",
+        R"({"corruption":{"check":"a","step":1,"certain":true,"ranks":1}})"}) {
+    EXPECT_THROW(evidence_in(nlohmann::json::parse(damaged)), nlohmann::json::exception);
+  }
+}
+
+// A replica may have very many ranks, and a line of metrics has little room.
+TEST(EvidenceJson, OfManyWrongRanksNamesOneOfEachHostFirst) {
+  CorruptionAlarm alarm{.check = "replay_elsewhere"};
+  for (int rank = 0; rank < 64; ++rank) alarm.ranks.push_back({rank, rank < 32 ? "a" : "b"});
+  const auto json = corruption_json(alarm);
+  ASSERT_EQ(json.at("ranks").size(), 8u);
+  EXPECT_EQ(json.at("ranks")[0].at("host"), "a");
+  EXPECT_EQ(json.at("ranks")[1].at("host"), "b");
+  EXPECT_NE(corruption_text(alarm).find("rank 0 on host a or rank 32 on host b or rank 1 on host"),
+            std::string::npos);
+  EXPECT_NE(corruption_text({.check = "replay"}).find("an unknown rank"), std::string::npos);
+}
+
 TEST(EvidenceJson, OfNothingIsEmpty) {
   EXPECT_TRUE(evidence_json({}).empty());
   EXPECT_EQ(evidence_text({}), "");

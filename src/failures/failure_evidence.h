@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/corruption_alarm.h"
+
 namespace trireme {
 
 // What is known about a failure. Fields that nobody could observe keep their defaults, and no rule
@@ -28,6 +30,9 @@ struct FailureEvidence {
   int64_t device_errors = 0;    // of the device: lost, not corrected
   int64_t throttled_ms = 0;     // in which the processor or the device was slowed down
   int64_t nonfinite_steps = 0;  // in a row, up to the failure
+
+  // What a check for silent corruption has found, if that has ended the rank.
+  std::optional<CorruptionAlarm> corruption;
 
   std::optional<bool> was_first;  // false: another rank has failed before
 

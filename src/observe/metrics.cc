@@ -12,6 +12,7 @@
 #include "base/chrome_trace.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "failures/evidence_json.h"
 #include "observe/goodput_json.h"
 #include "observe/metrics_segments.h"
 #include "train/expert_load.h"
@@ -282,10 +283,13 @@ void MetricsFile::write_host(int64_t step, const HostStatistics& statistics,
   file_.append(line.text());
 }
 
-void MetricsFile::write_failure(int64_t step, const std::string& cause) {
+void MetricsFile::write_failure(int64_t step, const std::string& cause,
+                                const std::optional<CorruptionAlarm>& alarm) {
+  const std::string found =
+      alarm ? fmt::format(",\"corruption\":{}", corruption_json(*alarm).dump()) : "";
   file_.append(
-      fmt::format("{{\"event\":\"failure\",\"step\":{},\"time\":{:.3f},\"cause\":\"{}\"}}\n", step,
-                  unix_time_s(), json_escaped(cause)));
+      fmt::format("{{\"event\":\"failure\",\"step\":{},\"time\":{:.3f},\"cause\":\"{}\"{}}}\n",
+                  step, unix_time_s(), json_escaped(cause), found));
 }
 
 }  // namespace trireme

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/corruption_alarm.h"
 #include "base/result.h"
 #include "observe/append_file.h"
 #include "train/observer.h"
@@ -49,8 +51,10 @@ class MetricsFile : public RunObserver {
   // Adds a `host` line: the state of the host of rank 0 up to `step`, and of its devices now.
   void write_host(int64_t step, const HostStatistics& statistics,
                   const std::vector<DeviceStatistics>& devices);
-  // Records that the run has failed. `cause` is the first failure.
-  void write_failure(int64_t step, const std::string& cause);
+  // Records that the run has failed. `cause` is the first failure, and `alarm` what a check for
+  // silent corruption has found, if that was the cause.
+  void write_failure(int64_t step, const std::string& cause,
+                     const std::optional<CorruptionAlarm>& alarm = std::nullopt);
 
  private:
   MetricsFile(std::string path, AppendFile file) : path_(std::move(path)), file_(std::move(file)) {}

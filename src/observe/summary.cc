@@ -6,6 +6,7 @@
 
 #include "compile/layer_values.h"
 #include "compile/step_price.h"
+#include "failures/evidence_json.h"
 #include "graph/op_placement.h"
 #include "observe/diagnosis_json.h"
 #include "observe/goodput_json.h"
@@ -261,6 +262,9 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
                                  {"replay_elsewhere_s", checks.replay_elsewhere_s},
                                  {"products", checks.products},
                                  {"products_s", checks.products_s}};
+  }
+  for (const CorruptionAlarm& alarm : summary.corruptions) {
+    json["corruptions"].push_back(corruption_json(alarm));
   }
   if (summary.noise_scale > 0.0) json["noise_scale"] = number(summary.noise_scale);
   if (summary.survived) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/corruption_alarm.h"
 #include "planner/diagnosis.h"
 #include "predict/op_times.h"
 #include "predict/predict.h"
@@ -74,6 +75,7 @@ struct RunSummary {
   double noise_scale = 0.0;      // in tokens; 0: not measured
   SaveCounts saves;
   CorruptionCounts corruption_checks;
+  std::vector<CorruptionAlarm> corruptions;  // that these checks have found, in all epochs
   int64_t rss_peak_bytes = 0;
   double seconds = 0.0;
   std::string hardware;                      // hardware of the prediction
@@ -82,7 +84,9 @@ struct RunSummary {
   std::optional<SurvivedFailures> survived;  // of a run under `trireme launch`
   GoodputReport goodput;
   DataFacts data;
-  std::string end;  // "finished", "stopped", or "stopped_early" by run.stop_patience
+  // "finished", "stopped", "stopped_early" by run.stop_patience, or "corrupt": a check for silent
+  // corruption has ended the run.
+  std::string end;
   std::vector<std::pair<std::string, std::string>> environment;  // host, kernels, commit, ...
 };
 

@@ -22,6 +22,7 @@
 #include "observe/host_record.h"
 #include "observe/metrics_segments.h"
 #include "observe/prometheus.h"
+#include "observe/recorded_failures.h"
 #include "observe/report_ranks.h"
 #include "observe/summary.h"
 #include "observe/tensorboard.h"
@@ -330,9 +331,11 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   }
   summary.goodput = measured.goodput;
   summary.data = data_facts(plan_.config, plan_.model.vocab_size);
-  summary.end = result.end == TrainEnd::Finished  ? "finished"
-                : result.end == TrainEnd::Settled ? "stopped_early"
-                                                  : "stopped";
+  summary.corruptions = corruptions(trainer);
+  summary.end = trainer.corruption()               ? "corrupt"
+                : result.end == TrainEnd::Finished ? "finished"
+                : result.end == TrainEnd::Settled  ? "stopped_early"
+                                                   : "stopped";
   summary.findings = diagnose_run(plan_, options_.host, hardware_, measured_steps(measured.ranks));
   summary.ops = measured.ops;
   summary.environment = options_.environment;
@@ -340,6 +343,22 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   return write_file_atomically(folder + "/summary.json",
                                summary_json(plan_, predictions_, measured.ranks, summary),
                                &progress());
+}
+
+// What checks for silent corruption have found in all epochs of the job. metrics.jsonl has what
+// this run has survived; the launcher adds the last failure when the ranks have ended.
+std::vector<CorruptionAlarm> RankSession::corruptions(const Trainer& trainer) const {
+  std::vector<CorruptionAlarm> found;
+  const std::string path = options_.out_dir + "/metrics.jsonl";
+  const Result<std::string> metrics = read_metrics(path);
+  const auto failures = failures_of_metrics(metrics.ok() ? *metrics : "", path);
+  if (failures.ok()) {
+    for (const RecordedFailure& failure : *failures) {
+      if (failure.evidence.corruption) found.push_back(*failure.evidence.corruption);
+    }
+  }
+  if (options_.link != nullptr && trainer.corruption()) found.push_back(*trainer.corruption());
+  return found;
 }
 
 // What a file of this machine would say whose prediction is the measurement of rank 0.
@@ -358,7 +377,7 @@ Result<TrainEnd> RankSession::train(Trainer& trainer, const TrainPosition& posit
   const auto note = [&](const std::string& cause) {
     // Whoever has started this rank knows more about it.
     if (metrics != nullptr && options_.link == nullptr)
-      metrics->write_failure(trainer.position().step, cause);
+      metrics->write_failure(trainer.position().step, cause, trainer.corruption());
   };
   try {
     const Result<TrainEnd> end = trainer.run(position);
@@ -659,15 +678,21 @@ Result<SessionResult> RankSession::run() {
   if (is_first() && options_.on_ready) options_.on_ready(plan_, position);
   const int64_t begin_ns = monotonic_ns();
   const std::optional<CpuTimes> cpu_before = load_.read();
-  TRIREME_TRY(end, train_with_rollbacks(trainer, position, records));
+  const Result<TrainEnd> end = train_with_rollbacks(trainer, position, records);
+  // A check for silent corruption ends all ranks in the same step, and they still report together.
+  const std::optional<CorruptionAlarm> alarm = trainer.corruption();
+  if (!end.ok() && !alarm) return end.error();
+  if (alarm && options_.link != nullptr) options_.link->tell_corrupt(options_.place->epoch, *alarm);
   page.enter(RankPhase::Leave, monotonic_ns());
   const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
-  SessionResult result{end, trainer.position(), trainer.last_loss(), trainer.median_step_s()};
+  SessionResult result{end.ok() ? *end : TrainEnd::Stopped, trainer.position(), trainer.last_loss(),
+                       trainer.median_step_s()};
   result.predicted_step_s = predictions_.step_s();
   take_load(cpu_before, result);
   result.report_folder = folder_.report_folder();
   write_reports(trace, trainer, first_steps ? first_steps->ops() : OpComparison{}, seconds, records,
                 result);
+  if (!end.ok()) return end.error();
   return result;
 }
 

@@ -125,6 +125,7 @@ class RankSession {
   Status write_learned_hardware(const SessionResult& result, const Measured& measured);
   Status write_summary(const std::string& folder, const Trainer& trainer,
                        const SessionResult& result, const Measured& measured, double seconds);
+  std::vector<CorruptionAlarm> corruptions(const Trainer& trainer) const;
   Result<TrainEnd> train(Trainer& trainer, const TrainPosition& position, MetricsFile* metrics);
   Result<TrainEnd> train_with_rollbacks(Trainer& trainer, TrainPosition position, Records& records);
   Result<TrainPosition> roll_back(const Trainer& trainer, Records& records);

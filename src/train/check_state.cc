@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "comm/gather_text.h"
+#include "train/gather_named.h"
 
 namespace trireme {
 namespace {
@@ -65,25 +66,32 @@ std::string list_of(const Ranks& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
-// Names the minority, or everybody if no value has more than half of the votes.
-std::string verdict(const std::string& name, const std::vector<int64_t>& hashes,
-                    std::span<const int> members) {
+// The members whose hash is not that of the majority. All of them, if no hash has more than half of
+// the votes.
+Ranks minority_of(const std::vector<int64_t>& hashes, std::span<const int> members) {
   std::map<int64_t, Ranks> votes;
   for (size_t i = 0; i < hashes.size(); ++i) votes[hashes[i]].push_back(members[i]);
   const auto most = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
     return a.second.size() < b.second.size();
   });
-  const Ranks all(members.begin(), members.end());
-  if (2 * most->second.size() <= all.size()) {
-    return fmt::format("{}: {} differ, and no majority tells which is right", name, list_of(all));
-  }
+  const Ranks& good = most->second;
   Ranks minority;
-  for (const int rank : all) {
-    const Ranks& good = most->second;
-    if (std::find(good.begin(), good.end(), rank) == good.end()) minority.push_back(rank);
+  for (const int rank : members) {
+    const bool is_good = std::find(good.begin(), good.end(), rank) != good.end();
+    if (!is_good || 2 * good.size() <= members.size()) minority.push_back(rank);
+  }
+  return minority;
+}
+
+std::string verdict(const std::string& name, const Ranks& minority, std::span<const int> members) {
+  const Ranks all(members.begin(), members.end());
+  if (minority == all) {
+    return fmt::format("{}: {} differ, and no majority tells which is right", name, list_of(all));
   }
   return fmt::format("{}: {} of {} is wrong", name, list_of(minority), list_of(all));
 }
+
+constexpr int kMayBeWrong = 1, kIsWrong = 2;  // how much a rank is suspected
 
 }  // namespace
 
@@ -143,13 +151,14 @@ bool StateCheck::differs(Holders& holders) {
                      [&](int64_t other) { return other != holders.words.front(); });
 }
 
-void StateCheck::describe(Holders& holders, std::vector<std::string>& lines) {
+int StateCheck::describe(Holders& holders, std::vector<std::string>& lines) {
   const size_t count = holders.tensors.size(), size = holders.words.size();
   std::vector<int64_t> own(count), all(count * size);
   for (size_t i = 0; i < count; ++i) own[i] = int64_t(hashes_.values()[holders.tensors[i]]);
   holders.group->all_gather({own.data(), DType::I64, Shape{int64_t(count)}},
                             {all.data(), DType::I64, Shape{int64_t(all.size())}});
-  if (holders.group->rank() != 0) return;  // one of them tells
+  const std::span<const int> members = holders.group->members();
+  int suspicion = 0;
   for (size_t i = 0; i < count; ++i) {
     std::vector<int64_t> hashes;
     for (size_t member = 0; member < size; ++member) hashes.push_back(all[member * count + i]);
@@ -157,8 +166,15 @@ void StateCheck::describe(Holders& holders, std::vector<std::string>& lines) {
                                     [&](int64_t hash) { return hash == hashes.front(); });
     if (agrees) continue;
     const StateTensor& tensor = compared_[holders.tensors[i]];
-    lines.push_back(verdict(tensor.name, hashes, holders.group->members()));
+    const Ranks minority = minority_of(hashes, members);
+    const bool is_decided = minority.size() < members.size();
+    if (std::find(minority.begin(), minority.end(), ranks_->rank()) != minority.end()) {
+      suspicion = std::max(suspicion, is_decided ? kIsWrong : kMayBeWrong);
+    }
+    // One of them tells.
+    if (holders.group->rank() == 0) lines.push_back(verdict(tensor.name, minority, members));
   }
+  return suspicion;
 }
 
 Error StateCheck::error_of(int64_t step, const std::vector<std::string>& lines) {
@@ -192,13 +208,20 @@ Status StateCheck::run(int64_t step) {
   ranks_->all_reduce({&num_different, DType::I64, Shape{1}});
   ++num_runs_;
   spent_ns_ += monotonic_ns() - begin_ns;
+  alarm_.reset();
   if (num_different == 0) return Done{};
   std::vector<std::string> lines;
+  int suspicion = 0;
   for (Holders& holders : holders_) {
     const bool agrees = std::all_of(holders.words.begin(), holders.words.end(),
                                     [&](int64_t other) { return other == holders.words.front(); });
-    if (!agrees) describe(holders, lines);
+    if (!agrees) suspicion = std::max(suspicion, describe(holders, lines));
   }
+  const NamedRanks named = gather_named(*ranks_, suspicion);
+  alarm_ = {.check = "state",
+            .step = step,
+            .ranks = named.ranks,
+            .is_certain = named.suspicion == kIsWrong};
   return error_of(step, lines);
 }
 

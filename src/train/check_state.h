@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/corruption_alarm.h"
 #include "base/result.h"
 #include "train/state_tensors.h"
 
@@ -24,6 +26,8 @@ class StateCheck {
   // differs. With three or more holders, those that differ from the majority are named.
   Status run(int64_t step);
 
+  // What the last run() has found; absent: nothing was wrong.
+  const std::optional<CorruptionAlarm>& alarm() const { return alarm_; }
   // Of this rank's state: what at least one other rank holds, too, and everything.
   int64_t compared_bytes() const { return hashes_.num_bytes(); }
   int64_t state_bytes() const { return state_bytes_; }
@@ -40,8 +44,8 @@ class StateCheck {
 
   void find_holders(std::vector<StateTensor> tensors);
   bool differs(Holders& holders);
-  // A line for each tensor that differs.
-  void describe(Holders& holders, std::vector<std::string>& lines);
+  // Adds a line for each tensor that differs, and returns how much this rank is suspected.
+  int describe(Holders& holders, std::vector<std::string>& lines);
   Error error_of(int64_t step, const std::vector<std::string>& lines);
 
   Engine& engine_;
@@ -52,6 +56,7 @@ class StateCheck {
   int64_t state_bytes_ = 0;
   int64_t num_runs_ = 0;
   int64_t spent_ns_ = 0;
+  std::optional<CorruptionAlarm> alarm_;
 };
 
 }  // namespace trireme

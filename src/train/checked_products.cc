@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "comm/gather_text.h"
+#include "train/gather_named.h"
 
 namespace trireme {
 
@@ -17,7 +18,12 @@ Status CheckedProducts::end(int64_t step) {
   const std::string alarm = check_.take_alarm();
   int64_t num_alarms = alarm.empty() ? 0 : 1;
   ranks_->all_reduce({&num_alarms, DType::I64, Shape{1}});
+  alarm_.reset();
   if (num_alarms == 0) return Done{};
+  alarm_ = {.check = "products",
+            .step = step,
+            .ranks = gather_named(*ranks_, alarm.empty() ? 0 : 1).ranks,
+            .is_certain = true};
   std::string shown;
   const std::vector<std::string> texts = gather_text(*ranks_, alarm);
   for (size_t rank = 0; rank < texts.size(); ++rank) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
+#include "base/corruption_alarm.h"
 #include "base/result.h"
 #include "nn/product_check.h"
 #include "train/engine.h"
@@ -20,6 +22,8 @@ class CheckedProducts {
   // product of each, if one was wrong.
   Status end(int64_t step);
 
+  // What the last end() has found; absent: no product was wrong.
+  const std::optional<CorruptionAlarm>& alarm() const { return alarm_; }
   int64_t num_products() const { return check_.num_products(); }
   double seconds() const { return check_.seconds(); }
 
@@ -27,6 +31,7 @@ class CheckedProducts {
   Engine& engine_;
   std::unique_ptr<Group> ranks_;  // not that of the steps, whose traffic is predicted
   ProductCheck check_;
+  std::optional<CorruptionAlarm> alarm_;
 };
 
 }  // namespace trireme

@@ -60,6 +60,14 @@ Status CorruptionChecks::verdict(int64_t step, bool saves_next) {
   return Done{};
 }
 
+// In the order of verdict().
+std::optional<CorruptionAlarm> CorruptionChecks::alarm() const {
+  if (products_ && products_->alarm()) return products_->alarm();
+  if (elsewhere_ && elsewhere_->alarm()) return elsewhere_->alarm();
+  if (replay_ && replay_->alarm()) return replay_->alarm();
+  return state_ ? state_->alarm() : std::nullopt;
+}
+
 std::string CorruptionChecks::why_not() const {
   if (!elsewhere_ || elsewhere_->why_not().empty()) return "";
   return fmt::format("run.replay_elsewhere_every = {}: no step is replayed on other ranks: {}",

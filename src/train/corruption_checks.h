@@ -42,6 +42,9 @@ class CorruptionChecks {
   // case, so that no checkpoint holds state about which the ranks disagree.
   Status verdict(int64_t step, bool saves_next);
 
+  // What the check has found whose error verdict() has returned; absent: nothing.
+  std::optional<CorruptionAlarm> alarm() const;
+
   // Says which check that is asked for cannot run, and why; "": all can. The same on all ranks.
   std::string why_not() const;
   CorruptionCounts counts() const;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "device/host.h"
 #include "schema/run_config_text.h"
 #include "train/corruption_fixture.h"
 #include "train/kernel_choice.h"
@@ -213,9 +214,15 @@ TEST(CorruptionChecks, AFlippedBitOfAnyStateIsFoundWithItsTensorAndRank) {
                         "step 7: the state of the run is corrupt: {}: {}", tensor.name, who)),
                     std::string::npos)
               << found.error().message;
+          std::vector<CorruptionAlarm::NamedRank> named = {{culprit, host_name()}};
+          if (dp == 2) named = {{0, host_name()}, {1, host_name()}};
+          ASSERT_TRUE(check.alarm());
+          EXPECT_EQ(check.alarm()->ranks, named);
+          EXPECT_EQ(check.alarm()->is_certain, dp > 2);
         }
       }
       EXPECT_TRUE(check.run(8).ok());
+      EXPECT_FALSE(check.alarm());
     });
   }
 }

@@ -8,7 +8,9 @@
 
 #include "base/check.h"
 #include "data/synthetic_source.h"
+#include "kernels/kernel_table.h"
 #include "planner/make_plan.h"
+#include "train/kernel_choice.h"
 #include "train/run_fixture.h"
 #include "train/state_tensors.h"
 
@@ -85,6 +87,32 @@ inline std::vector<StateTensor> tensors_of_kind(const std::vector<StateTensor>& 
   }
   return chosen;
 }
+
+inline const KernelTable& right_kernels() {
+  return *choose_kernels(IsaChoice::Auto).value().kernels;
+}
+
+// A core with a defect: in every product of this form one element has a bit that is wrong in the
+// same way each time.
+template <int kBit, MatmulForm kForm>
+void defective_matmul(Stream& stream, const MatmulArgs& args) {
+  right_kernels().matmul(stream, args);
+  if (args.form != kForm) return;
+  flip_bit({args.c.data, args.c.dtype, Shape{args.c.cols}}, args.c.cols - 1, kBit);
+}
+
+template <int kBit, MatmulForm kForm>
+const KernelTable& defective_kernels() {
+  static const KernelTable kernels = [] {
+    KernelTable table = right_kernels();
+    table.matmul = defective_matmul<kBit, kForm>;
+    return table;
+  }();
+  return kernels;
+}
+
+inline constexpr int kSmallBit = 9,
+                     kHighBit = 30;  // of fp32: a mantissa bit, and one of the exponent
 
 // A copy of a rank's state, to begin again from.
 class KeptState {

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "comm/gather_text.h"
-#include "device/host.h"
+#include "train/gather_named.h"
 
 namespace trireme {
 namespace {
@@ -93,6 +93,7 @@ Status ReplayElsewhere::compare(int64_t step, const StepResult& result,
   int64_t num_different = is_clean && !loss_differs ? 0 : 1;
   ranks_->all_reduce({&num_different, DType::I64, Shape{1}});
   ++num_runs_;
+  alarm_.reset();
   Status verdict = Done{};
   if (num_different == 0) {
     last_clean_step_ = step;
@@ -120,35 +121,31 @@ ReplayElsewhere::Verdict ReplayElsewhere::judge(const RingHashes& own, const Rin
 // A wrong product names its rank alone; ranks that only got its result may be outvoted. A majority
 // is better than what two ranks say of each other.
 Error ReplayElsewhere::error_of(int64_t step, Verdict own) {
-  const std::vector<std::string> all =
-      gather_text(*ranks_, fmt::format("{}{}", char('0' + int(own)), host_name()));
-  char most = '0';
-  for (const std::string& text : all) most = std::max(most, text.front());
+  const NamedRanks named = gather_named(*ranks_, int(own));
+  const auto most = static_cast<Verdict>(named.suspicion);
+  alarm_ = {.check = "replay_elsewhere",
+            .step = step,
+            .ranks = named.ranks,
+            .is_certain = most > Verdict::Suspect};
   std::string shown;
-  size_t num_named = 0;
   std::set<std::string> hosts;
-  for (size_t rank = 0; rank < all.size() && most > '0'; ++rank) {
-    if (all[rank].front() != most) continue;
-    const std::string host = all[rank].substr(1);
+  for (size_t i = 0; i < named.ranks.size(); ++i) {
+    const auto& [rank, host] = named.ranks[i];
     hosts.insert(host);
-    if (++num_named > kMostNamedRanks) continue;
-    const bool is_either = most == '1';
-    shown += fmt::format("{}rank {} on host {}",
-                         num_named == 1 ? ""
-                         : is_either    ? " or "
-                                        : " and ",
-                         rank, host);
+    if (i >= kMostNamedRanks) continue;
+    const char* before = i == 0 ? "" : most == Verdict::Suspect ? " or " : " and ";
+    shown += fmt::format("{}rank {} on host {}", before, rank, host);
   }
-  if (num_named > kMostNamedRanks) {
-    shown += fmt::format(" and {} more ranks", num_named - kMostNamedRanks);
+  if (named.ranks.size() > kMostNamedRanks) {
+    shown += fmt::format(" and {} more ranks", named.ranks.size() - kMostNamedRanks);
   }
   std::string why;
-  if (most == '0') {
+  if (most == Verdict::Unsuspected) {
     shown = "an unknown rank";
     why = "the losses of the same samples differ, and no gradient does";
-  } else if (most == '1') {
+  } else if (most == Verdict::Suspect) {
     why = "they compute different gradients from the same samples, and nothing tells who is right";
-  } else if (most == '2') {
+  } else if (most == Verdict::Outvoted) {
     why = ring_->size() > 2 ? "two others compute the same gradients from the same samples"
                             : "the same samples had different gradients there";
   } else {

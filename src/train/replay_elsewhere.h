@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/corruption_alarm.h"
 #include "base/result.h"
 #include "nn/product_check.h"
 #include "train/engine.h"
@@ -38,11 +39,13 @@ class ReplayElsewhere {
   // their hosts.
   Status compare(int64_t step, const StepResult& result, const std::vector<uint64_t>& addends);
 
+  // What the last compare() has found; absent: nothing was wrong.
+  const std::optional<CorruptionAlarm>& alarm() const { return alarm_; }
   int64_t num_runs() const { return num_runs_; }
   double seconds() const { return double(spent_ns_) * 1e-9; }
 
  private:
-  // What this rank knows of itself after all have voted.
+  // What this rank knows of itself after all have voted; a greater one says more.
   enum class Verdict : uint8_t { Unsuspected, Suspect, Outvoted, WrongProduct };
 
   uint64_t compute_for(int shift);
@@ -59,6 +62,7 @@ class ReplayElsewhere {
   uint64_t other_hash_ = 0;  // of the next rank's addends
   double loss_sum_ = 0.0;
   std::optional<int64_t> last_clean_step_;
+  std::optional<CorruptionAlarm> alarm_;
   int64_t num_runs_ = 0;
   int64_t spent_ns_ = 0;
 };

@@ -13,34 +13,14 @@
 namespace trireme {
 namespace {
 
-const KernelTable& right_kernels() { return *choose_kernels(IsaChoice::Auto).value().kernels; }
-
-// A core with a defect: in every product of this form one element has a bit that is wrong in the
-// same way each time.
-template <int kBit, MatmulForm kForm>
-void defective_matmul(Stream& stream, const MatmulArgs& args) {
-  right_kernels().matmul(stream, args);
-  if (args.form != kForm) return;
-  flip_bit({args.c.data, args.c.dtype, Shape{args.c.cols}}, args.c.cols - 1, kBit);
-}
-
-template <int kBit, MatmulForm kForm>
-const KernelTable& defective_kernels() {
-  static const KernelTable kernels = [] {
-    KernelTable table = right_kernels();
-    table.matmul = defective_matmul<kBit, kForm>;
-    return table;
-  }();
-  return kernels;
-}
-
-constexpr int kSmallBit = 9, kHighBit = 30;  // of fp32: a mantissa bit, and one of the exponent
-
 struct Found {
   std::string alarm;  // of the checks, the same on all ranks
   int64_t step = 0;   // in which it came
   std::string why_not;
+  std::optional<CorruptionAlarm> named;
 };
+
+using Named = std::vector<CorruptionAlarm::NamedRank>;
 
 // The step in which a check raises an alarm, if one rank always computes with these kernels.
 Found find_with(const RunConfig& config, int defective, const KernelTable& kernels,
@@ -62,8 +42,12 @@ Found find_with(const RunConfig& config, int defective, const KernelTable& kerne
       const Status verdict = checks.verdict(step, false);
       if (verdict.ok()) continue;
       const std::lock_guard lock(mutex);
-      if (found.step == 0) found = {verdict.error().message, step, ""};
+      if (found.step == 0) found = {verdict.error().message, step, "", checks.alarm()};
       EXPECT_EQ(verdict.error().message, found.alarm);
+      ASSERT_TRUE(checks.alarm());
+      EXPECT_EQ(checks.alarm()->step, step);
+      EXPECT_EQ(checks.alarm()->check, "replay_elsewhere");
+      EXPECT_EQ(checks.alarm()->ranks, found.named->ranks);
       break;
     }
     const std::lock_guard lock(mutex);
@@ -96,6 +80,9 @@ TEST(ReplayElsewhere, NamesTheOneOfThreeOrMoreRanksThatIsAlwaysWrong) {
           << found.alarm;
       EXPECT_EQ(found.alarm.find("nothing tells who is right"), std::string::npos) << found.alarm;
       EXPECT_NE(found.alarm.find("take host " + host_name() + " out"), std::string::npos);
+      ASSERT_TRUE(found.named);
+      EXPECT_EQ(found.named->ranks, (Named{{wrong, host_name()}}));
+      EXPECT_TRUE(found.named->is_certain);
     }
   }
 }
@@ -121,6 +108,8 @@ TEST(ReplayElsewhere, OfTwoRanksBothAreNamedUnlessAProductIsBeyondRounding) {
                                          named(0), named(1))),
             std::string::npos)
       << small.alarm;
+  EXPECT_EQ(small.named->ranks, (Named{{0, host_name()}, {1, host_name()}}));
+  EXPECT_FALSE(small.named->is_certain);
   for (int wrong = 0; wrong < 2; ++wrong) {
     const Found large =
         find_with(replayed_elsewhere(2), wrong, defective_kernels<kHighBit, MatmulForm::NT>());
@@ -129,6 +118,8 @@ TEST(ReplayElsewhere, OfTwoRanksBothAreNamedUnlessAProductIsBeyondRounding) {
                                            named(wrong))),
               std::string::npos)
         << large.alarm;
+    EXPECT_EQ(large.named->ranks, (Named{{wrong, host_name()}}));
+    EXPECT_TRUE(large.named->is_certain);
   }
 }
 

@@ -68,33 +68,38 @@ Status StepReplay::compare(int64_t step, const StepResult& result,
   int64_t num_different = int64_t(different.size());
   ranks_->all_reduce({&num_different, DType::I64, Shape{1}});
   ++num_runs_;
+  alarm_.reset();
   spent_ns_ += monotonic_ns() - begin_ns;
   if (num_different == 0) return Done{};
   return error_of(step, different, addends != addends_);
 }
 
-// Which ranks already had other bits before the sums over dp; "" without such sums.
-std::string StepReplay::cause(bool addends_differ) {
-  const std::string own = addends_.empty() ? "" : addends_differ ? "different" : "same";
-  const std::vector<std::string> all = gather_text(*ranks_, own);
-  std::string culprits;
-  int num_culprits = 0;
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank] != "different") continue;
-    culprits += fmt::format("{}{}", num_culprits++ == 0 ? "" : ", ", rank);
-  }
-  if (num_culprits > 0) {
+// Says what `culprits` tell: the ranks that had other bits before the sums over dp. "" without such
+// sums.
+std::string StepReplay::cause(const NamedRanks& culprits) {
+  if (!culprits.ranks.empty()) {
+    std::string shown;
+    for (const CorruptionAlarm::NamedRank& named : culprits.ranks) {
+      shown += fmt::format("{}{}", shown.empty() ? "" : ", ", named.rank);
+    }
+    const bool is_one = culprits.ranks.size() == 1;
     return fmt::format(
         "; before the sums over ranks only {} {} had other bits, so {} memory or "
         "core was wrong",
-        num_culprits == 1 ? "rank" : "ranks", culprits, num_culprits == 1 ? "its" : "their");
+        is_one ? "rank" : "ranks", shown, is_one ? "its" : "their");
   }
+  const std::vector<std::string> all = gather_text(*ranks_, addends_.empty() ? "" : "same");
   if (std::find(all.begin(), all.end(), "same") == all.end()) return "";
   return "; before the sums over ranks all bits were the same, so a message or a sum was wrong";
 }
 
 Error StepReplay::error_of(int64_t step, const std::vector<std::string>& different,
                            bool addends_differ) {
+  const NamedRanks culprits = gather_named(*ranks_, addends_differ ? 1 : 0);
+  alarm_ = {.check = "replay",
+            .step = step,
+            .ranks = culprits.ranks,
+            .is_certain = !culprits.ranks.empty()};
   const std::vector<std::string> texts = gather_text(*ranks_, first_names(different));
   std::string shown;
   size_t num_shown = 0, num_ranks = 0;
@@ -110,7 +115,7 @@ Error StepReplay::error_of(int64_t step, const std::vector<std::string>& differe
       fmt::format("step {}: the state of the run is corrupt: the step was computed twice, with "
                   "different bits: {}{}; a computation, a message or a memory was wrong: resume "
                   "from the newest checkpoint, which is older than this step",
-                  step, shown, cause(addends_differ))};
+                  step, shown, cause(culprits))};
 }
 
 }  // namespace trireme

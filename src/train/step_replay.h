@@ -4,7 +4,9 @@
 #include <optional>
 #include <vector>
 
+#include "base/corruption_alarm.h"
 #include "base/result.h"
+#include "train/gather_named.h"
 #include "train/state_tensors.h"
 
 namespace trireme {
@@ -25,13 +27,15 @@ class StepReplay {
   // on all ranks an error that names the step, the ranks and the tensors, if a bit differs.
   Status compare(int64_t step, const StepResult& result, const std::vector<uint64_t>& addends);
 
+  // What the last compare() has found; absent: nothing was wrong.
+  const std::optional<CorruptionAlarm>& alarm() const { return alarm_; }
   int64_t num_runs() const { return num_runs_; }
   double seconds() const { return double(spent_ns_) * 1e-9; }
 
  private:
   void hash_grads();
   Error error_of(int64_t step, const std::vector<std::string>& different, bool addends_differ);
-  std::string cause(bool addends_differ);
+  std::string cause(const NamedRanks& culprits);
 
   Engine& engine_;
   std::unique_ptr<Group> ranks_;  // not that of the steps, whose traffic is predicted
@@ -41,6 +45,7 @@ class StepReplay {
   double loss_sum_ = 0.0, grad_norm_ = 0.0;
   std::vector<uint64_t> grad_hashes_;
   std::vector<uint64_t> addends_;  // hashes, in the order of the sums
+  std::optional<CorruptionAlarm> alarm_;
   int64_t num_runs_ = 0;
   int64_t spent_ns_ = 0;
 };

@@ -83,6 +83,8 @@ class Trainer {
   const TrainPosition& position() const { return position_; }
   SaveCounts saves() const;
   CorruptionCounts corruption_checks() const { return checks_->counts(); }
+  // What has ended run(), if that was a check for silent corruption.
+  std::optional<CorruptionAlarm> corruption() const { return checks_->alarm(); }
   double last_loss() const { return last_loss_; }
   double last_z_score() const { return spike_.z_score(); }
   // Seconds in which training stood still for the saves of this run.

@@ -65,6 +65,56 @@ history=$(<"$folder/drained/host_history.jsonl")
 (($(grep -cE "\"$bad\",\"kind\":\"(crashed|failed)\"" <<<"$history") == 3)) ||
   fail "the history: $history"
 
+# One bit of a parameter of one rank flips. The others agree, so they name it, and its host gets no
+# rank of the next epoch. With this learning rate the parameters keep the values of the checkpoint.
+# flip PID CHECKPOINT: flips a bit wherever the process has the first values of a tensor.
+flip() {
+  local shard head from at begin end range rights rest pattern maps
+  maps=$(<"/proc/$1/maps")
+  shard=$(grep -laF '"embedding.positions"' "$2"/*.safetensors | head -1)
+  head=$(od -An -t u8 -N 8 "$shard" | tr -d ' ')
+  from=$(head -c $((head + 8)) "$shard" | tail -c "$head" |
+    grep -oaE '"embedding.positions":[^}]*' | grep -oE 'offsets":\[[0-9]+' | grep -oE '[0-9]+$')
+  pattern=$(od -An -v -t x1 -j $((8 + head + from)) -N 32 "$shard" | tr -d '\n' |
+    sed 's/ /\\x/g')
+  while read -r range rights rest; do
+    [[ $rights == rw* && $rest != *"[v"* ]] || continue
+    begin=$((16#${range%-*})) end=$((16#${range#*-}))
+    for at in $(dd if="/proc/$1/mem" iflag=skip_bytes,count_bytes bs=1M skip=$begin \
+      count=$((end - begin)) 2>/dev/null | LC_ALL=C grep -obUaP "$pattern" | cut -d: -f1); do
+      rest=$(dd if="/proc/$1/mem" iflag=skip_bytes bs=1 skip=$((begin + at)) count=1 2>/dev/null |
+        od -An -t u1)
+      printf "\\x$(printf %x $((rest ^ 4)))" | dd of="/proc/$1/mem" oflag=seek_bytes bs=1 \
+        seek=$((begin + at)) conv=notrunc 2>/dev/null
+      echo flipped
+    done
+  done <<<"$maps"
+}
+on wrong "${hosts[0]}:2,$bad:1,${hosts[2]}:1" --spares 1 --lease 2 --ranks 3 \
+  --set batch.global_sequences=6 --set optim.lr=1e-30 --set run.check_state_every=10 \
+  --set checkpoint.every=50 2>"$folder/log" &
+job=$!
+reaches 52 wrong
+flip "$(ranks_on "$bad")" "$folder/wrong/checkpoints/step-000050" | grep -q flipped ||
+  fail "no parameter was found in memory"
+until_has "host $bad is drained: it has computed wrong numbers; other hosts take its ranks" \
+  cat "$folder/log"
+until_has '"restart"' cat "$folder/wrong/metrics.jsonl"
+[[ -z $(ranks_on "$bad") ]] || fail "ranks of the host that was wrong are alive"
+reaches 150 wrong
+"$trireme" stop "$folder/wrong" >/dev/null
+wait $job
+[[ $? == 130 ]] || fail "exit code of the run with a wrong host"
+grep -qE "^\{\"host\":\"$bad\",\"kind\":\"corrupted\",.*\"weight\":3.000}$" \
+  "$folder/wrong/host_history.jsonl" ||
+  fail "the history: $(cat "$folder/wrong/host_history.jsonl")"
+grep -qE "\"corruption\":\{\"check\":\"state\",.*\"host\":\"$bad\".*\"certain\":true" \
+  "$folder/wrong/metrics.jsonl" || fail "the line of the failure"
+grep -A10 '"corruptions"' "$folder/wrong/summary.json" | grep -q "\"host\": \"$bad\"" ||
+  fail "the summary does not name the host"
+grep -qF "on host $bad computed or held wrong numbers" \
+  <("$trireme" failures "$folder/wrong") || fail "trireme failures does not name the host"
+
 launch --out "$folder/calm" --set run.stop_after=60 2>>"$folder/log"
 cmp -s <(numbers calm | head -180) <(numbers drained | head -180) ||
   fail "the run whose host was drained has other numbers"

@@ -50,7 +50,26 @@ function recoveryTable(shown) {
   return table(['failure', ...recoveryPhases.map(phase => phase[1]), 'all', 'steps redone'], rows);
 }
 
+// What checks for silent corruption have found, whether the run has survived it or not.
+function corruptionCard(run) {
+  const found = run.metrics.failure.filter(line => line.corruption).map(line => line.corruption);
+  if (!found.length) return null;
+  const who = ({ranks, certain}) => ranks.length ?
+      ranks.map(({rank, host}) => `rank ${rank} on host ${host}`)
+          .join(certain ? ' and ' : ' or ') : 'unknown';
+  const rows = found.map(one => [one.step, cell('text', one.check), cell('text', who(one))]);
+  return html('div', 'card', html('h3', '', 'Silent corruption'),
+              table(['step', html('th', 'text', 'found by'),
+                     html('th', 'text', 'computed or held wrong numbers')], rows));
+}
+
 function drawFailures(run) {
+  drawRecoveries(run);
+  const wrong = corruptionCard(run);
+  if (wrong) fill('failures', wrong);
+}
+
+function drawRecoveries(run) {
   const all = recoveriesOf(run.metrics), summary = run.summary;
   if (!all.length) return;
   const count = all.reduce((sum, one) => sum + one.failures.length, 0);
