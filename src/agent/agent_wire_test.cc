@@ -170,6 +170,12 @@ TEST(AgentWire, RefusesMessagesReportsAndPagesThatCannotBe) {
   ASSERT_TRUE(check_agent_message(bytes_of_struct(message)).ok());
   ++message.body_bytes;
   EXPECT_FALSE(check_agent_message(bytes_of_struct(message)).ok());
+  for (const AgentMessageKind kind : {AgentMessageKind::Watched, AgentMessageKind::Blame}) {
+    message = {.kind = kind, .body_bytes = kMostAgentBody};
+    EXPECT_TRUE(check_agent_message(bytes_of_struct(message)).ok());
+    ++message.body_bytes;
+    EXPECT_FALSE(check_agent_message(bytes_of_struct(message)).ok());
+  }
   message = {.kind = static_cast<AgentMessageKind>(uint32_t(kLastAgentMessageKind) + 1)};
   EXPECT_FALSE(check_agent_message(bytes_of_struct(message)).ok());
   message = {.magic = 1};

@@ -168,10 +168,11 @@ void Leader::take_corruption(const RankReport& report) {
   FailureEvidence evidence;
   take_evidence(report.text, evidence);
   if (!evidence.corruption) return;
-  for (CorruptionAlarm::NamedRank& named : evidence.corruption->ranks) {
-    if (named.rank < 0 || named.rank >= int(ranks_.size())) continue;
-    named.host = host_of(ranks_[size_t(named.rank)]);
-  }
+  std::vector<CorruptionAlarm::NamedRank>& named = evidence.corruption->ranks;
+  std::erase_if(named, [&](const CorruptionAlarm::NamedRank& one) {
+    return one.rank < 0 || one.rank >= int(ranks_.size());
+  });
+  for (CorruptionAlarm::NamedRank& one : named) one.host = host_of(ranks_[size_t(one.rank)]);
   corruption_ = std::move(evidence.corruption);
 }
 

@@ -210,11 +210,52 @@ TEST_F(LeaderOfHosts, KeepsAHostThatWasWrongIfTheOthersHaveNoRoom) {
 // With two ranks nothing tells which one was wrong.
 TEST_F(LeaderOfHosts, DrainsNobodyIfAnyOfSeveralHostsMayHaveBeenWrong) {
   begin(true);
-  corrupt({.check = "replay_elsewhere", .step = 10, .ranks = {{0, "a"}, {1, "b"}}});
+  const JobFailure failure =
+      corrupt({.check = "replay_elsewhere", .step = 10, .ranks = {{1, "b"}, {0, "a"}}});
+  EXPECT_EQ(failure.rank, 0) << "the one that has ended first";
   EXPECT_FALSE(a_.is_drained() || b_.is_drained());
   EXPECT_EQ(host_failures_of(leader_->failures()).size(), 2u);
-  crash_b();
+  b_.end(b_.ranks().begin()->first, W_EXITCODE(5, 0));
+  settle();
   EXPECT_FALSE(leader_->failures().back().evidence.corruption) << "that was in the epoch before";
+}
+
+// Reports come from other hosts.
+TEST_F(LeaderOfHosts, AnAlarmOfAnotherEpochOrOfARankThatDoesNotExistBlamesNobody) {
+  begin(true);
+  b_.end_corrupt(epoch() - 1, {.check = "state", .ranks = {{1, "b"}}, .is_certain = true});
+  settle();
+  EXPECT_FALSE(leader_->failures().back().evidence.corruption);
+  b_.end_corrupt(epoch(), {.check = "state", .ranks = {{7, "x"}}, .is_certain = true});
+  settle();
+  const JobFailure& failure = leader_->failures().back();
+  ASSERT_TRUE(failure.evidence.corruption);
+  EXPECT_EQ(failure.rank, 1) << "the one that has ended first";
+  EXPECT_EQ(failure.host, "b");
+  EXPECT_FALSE(b_.is_drained());
+}
+
+TEST_F(LeaderOfHosts, ReportsASlowRankOfTheJobAndNoneThatDoesNotExist) {
+  begin(false);
+  const auto seen = [&](int rank, int64_t piece, int64_t step_ns) {
+    WatchedProcess one;
+    RankSample& sample = one.rank.sample;
+    sample.rank = rank;
+    sample.epoch = epoch();
+    sample.steps = 1 + piece * SlowRanks::kPieceSteps;
+    sample.computed_ns = sample.steps * step_ns;
+    sample.step_ns = 1 + piece * SlowRanks::kPieceNs;
+    return std::vector{one};
+  };
+  for (const int slow : {7, 1}) {
+    for (int64_t piece = 10 - slow; piece < 20 - slow; ++piece) {
+      a_.watched = seen(0, piece, 1000);
+      b_.watched = seen(slow, piece, 2000);
+      leader_->turn();
+    }
+    EXPECT_EQ(said_.find("rank 1 on host b is slow") != std::string::npos, slow == 1) << said_;
+    EXPECT_EQ(said_.find("rank 7"), std::string::npos) << said_;
+  }
 }
 
 // Each host has one rank, so nobody waits for it there.

@@ -104,7 +104,11 @@ class RecallTrial {
         fault == Fault::Gradient
             ? "before the sums over ranks all bits were the same, so a message or a sum was wrong"
             : fmt::format("before the sums over ranks only rank {} had other bits", culprit);
-    EXPECT_NE(message.find(cause), std::string::npos) << message;
+    // Rounding may hide a low bit of an operand from every gradient, but not from the loss.
+    const bool is_only_loss =
+        fault == Fault::Operand &&
+        message.find("only the loss of a rank was wrong") != std::string::npos;
+    EXPECT_TRUE(is_only_loss || message.find(cause) != std::string::npos) << message;
   }
 
   // The fault happens while the step computes.

@@ -108,7 +108,6 @@ Status ReplayElsewhere::compare(int64_t step, const StepResult& result,
 // wrong with these, too.
 ReplayElsewhere::Verdict ReplayElsewhere::judge(const RingHashes& own, const RingHashes& other) {
   const auto at = size_t(ring_->rank());
-  products_.take_alarm();
   engine_.ctx().products = &products_;
   std::vector<RingHashes> by_shift;
   for (int shift = 0; shift < 3; ++shift) by_shift.push_back(gather(compute_for(shift)));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <mutex>
 
 #include "device/host.h"
@@ -176,6 +177,30 @@ TEST(ReplayElsewhere, AFaultThatHappensOnceIsFoundAndItsRankIsASuspect) {
       EXPECT_NE(message.find(fmt::format("it was right in step {}", step - 1)), std::string::npos)
           << message;
     }
+  });
+}
+
+// The loss of a rank is not in its addends.
+TEST(ReplayElsewhere, ALossThatAloneDiffersIsFoundAndNobodyIsNamed) {
+  const RunPlan plan = tiny_plan(tiny_run(3));
+  run_ranks(3, {}, [&](World& world) {
+    const SyntheticSource source(1, plan.model.vocab_size);
+    Engine engine(plan, world, right_kernels(), source);
+    engine.init_params(1);
+    ReplayElsewhere replay(engine, 1);
+    std::vector<uint64_t> addends;
+    replay.compute(0);
+    engine.hash_addends(&addends);
+    StepResult result = engine.step(0, 1e-3);
+    engine.hash_addends(nullptr);
+    if (world.rank() == 1) result.loss_sum = std::nextafter(result.loss_sum, 0.0);
+    const Status found = replay.compare(1, result, addends);
+    ASSERT_FALSE(found.ok());
+    EXPECT_NE(found.error().message.find("an unknown rank is wrong: the losses of the same"),
+              std::string::npos)
+        << found.error().message;
+    EXPECT_TRUE(replay.alarm()->ranks.empty());
+    EXPECT_FALSE(replay.alarm()->is_certain);
   });
 }
 

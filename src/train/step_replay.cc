@@ -11,6 +11,7 @@
 namespace trireme {
 namespace {
 
+constexpr const char* kTheLoss = "the loss";
 constexpr size_t kMostShownRanks = 4;
 constexpr size_t kMostNames = 3;  // of each rank
 
@@ -58,7 +59,7 @@ Status StepReplay::compare(int64_t step, const StepResult& result,
   const int64_t begin_ns = monotonic_ns();
   hash_grads();
   std::vector<std::string> different;
-  if (!same_bits(result.loss_sum, loss_sum_)) different.emplace_back("the loss");
+  if (!same_bits(result.loss_sum, loss_sum_)) different.emplace_back(kTheLoss);
   if (!same_bits(result.update.grad_norm, grad_norm_)) {
     different.emplace_back("the norm of the gradient");
   }
@@ -76,7 +77,7 @@ Status StepReplay::compare(int64_t step, const StepResult& result,
 
 // Says what `culprits` tell: the ranks that had other bits before the sums over dp. "" without such
 // sums.
-std::string StepReplay::cause(const NamedRanks& culprits) {
+std::string StepReplay::cause(const NamedRanks& culprits, bool differs_only_loss) {
   if (!culprits.ranks.empty()) {
     std::string shown;
     for (const CorruptionAlarm::NamedRank& named : culprits.ranks) {
@@ -88,6 +89,7 @@ std::string StepReplay::cause(const NamedRanks& culprits) {
         "core was wrong",
         is_one ? "rank" : "ranks", shown, is_one ? "its" : "their");
   }
+  if (differs_only_loss) return "; no gradient differs, so only the loss of a rank was wrong";
   const std::vector<std::string> all = gather_text(*ranks_, addends_.empty() ? "" : "same");
   if (std::find(all.begin(), all.end(), "same") == all.end()) return "";
   return "; before the sums over ranks all bits were the same, so a message or a sum was wrong";
@@ -101,6 +103,9 @@ Error StepReplay::error_of(int64_t step, const std::vector<std::string>& differe
             .ranks = culprits.ranks,
             .is_certain = !culprits.ranks.empty()};
   const std::vector<std::string> texts = gather_text(*ranks_, first_names(different));
+  const bool differs_only_loss = std::all_of(texts.begin(), texts.end(), [](const auto& text) {
+    return text.empty() || text == kTheLoss;
+  });
   std::string shown;
   size_t num_shown = 0, num_ranks = 0;
   for (size_t rank = 0; rank < texts.size(); ++rank) {
@@ -115,7 +120,7 @@ Error StepReplay::error_of(int64_t step, const std::vector<std::string>& differe
       fmt::format("step {}: the state of the run is corrupt: the step was computed twice, with "
                   "different bits: {}{}; a computation, a message or a memory was wrong: resume "
                   "from the newest checkpoint, which is older than this step",
-                  step, shown, cause(culprits))};
+                  step, shown, cause(culprits, differs_only_loss))};
 }
 
 }  // namespace trireme

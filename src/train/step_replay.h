@@ -35,7 +35,7 @@ class StepReplay {
  private:
   void hash_grads();
   Error error_of(int64_t step, const std::vector<std::string>& different, bool addends_differ);
-  std::string cause(const NamedRanks& culprits);
+  std::string cause(const NamedRanks& culprits, bool differs_only_loss);
 
   Engine& engine_;
   std::unique_ptr<Group> ranks_;  // not that of the steps, whose traffic is predicted
