@@ -258,7 +258,7 @@ Result<EpochOrder> check_order(std::span<const std::byte> bytes) {
                         is_possible(order.layout, order.size) && order.ranks_on_host > 0 &&
                         order.ranks_on_host <= order.size && order.num_failures >= 0 &&
                         order.first_failure_number >= 0 && order.num_left_out >= 0 &&
-                        order.num_left_out <= kMostLeftOutBatches;
+                        order.num_left_out <= kMostLeftOutBatches && order.clean_step >= -1;
   const bool are_texts_whole =
       std::memchr(order.failures, 0, sizeof order.failures) != nullptr &&
       std::find(order.rendezvous.begin(), order.rendezvous.end(), '\0') != order.rendezvous.end();

@@ -132,6 +132,7 @@ TEST(AgentWire, RefusesImpossibleOrders) {
       [](EpochOrder& order) { order.epoch = 0; },
       [](EpochOrder& order) { order.num_left_out = -1; },
       [](EpochOrder& order) { order.num_left_out = kMostLeftOutBatches + 1; },
+      [](EpochOrder& order) { order.clean_step = -2; },
       [](EpochOrder& order) { order.rank = 4; },
       [](EpochOrder& order) { order.rank = -1; },
       [](EpochOrder& order) { order.size = kLargestTcpWorld + 1; },

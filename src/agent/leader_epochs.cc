@@ -342,6 +342,7 @@ EpochOrder Leader::order_of(int rank) const {
   order.layout = layout_;
   order.ranks_on_host = ranks_on(ranks_[size_t(rank)].host);
   order.made_ns = steady_now_ns();
+  if (corruption_) order.clean_step = corruption_->clean_step.value_or(-1);
   add_left_out(order);
   if (rank == 0) add_failures(order);
   return order;

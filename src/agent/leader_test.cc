@@ -183,11 +183,13 @@ TEST_F(LeaderOfHosts, DrainsAHostThatAloneWasWrongBeforeTheNextEpoch) {
   const JobFailure failure = corrupt(CorruptionAlarm{.check = "replay_elsewhere",
                                                      .step = 10,
                                                      .ranks = {{1, "name of the machine"}},
-                                                     .is_certain = true});
+                                                     .is_certain = true,
+                                                     .clean_step = 4});
   EXPECT_TRUE(b_.is_drained());
   EXPECT_FALSE(a_.is_drained());
   EXPECT_TRUE(b_.ranks().empty());
   EXPECT_EQ(c_.ranks().size(), 1u);
+  EXPECT_EQ(c_.order(c_.ranks().begin()->first).clean_step, 4);
   EXPECT_EQ(failure.rank, 1);
   EXPECT_EQ(failure.host, "b");
   EXPECT_EQ(failure.kind, "failed");
@@ -210,14 +212,16 @@ TEST_F(LeaderOfHosts, KeepsAHostThatWasWrongIfTheOthersHaveNoRoom) {
 // With two ranks nothing tells which one was wrong.
 TEST_F(LeaderOfHosts, DrainsNobodyIfAnyOfSeveralHostsMayHaveBeenWrong) {
   begin(true);
-  const JobFailure failure =
-      corrupt({.check = "replay_elsewhere", .step = 10, .ranks = {{1, "b"}, {0, "a"}}});
+  const JobFailure failure = corrupt(
+      {.check = "replay_elsewhere", .step = 10, .ranks = {{1, "b"}, {0, "a"}}, .clean_step = 4});
   EXPECT_EQ(failure.rank, 0) << "the one that has ended first";
   EXPECT_FALSE(a_.is_drained() || b_.is_drained());
   EXPECT_EQ(host_failures_of(leader_->failures()).size(), 2u);
+  train();
   b_.end(b_.ranks().begin()->first, W_EXITCODE(5, 0));
   settle();
   EXPECT_FALSE(leader_->failures().back().evidence.corruption) << "that was in the epoch before";
+  EXPECT_EQ(a_.order(a_.ranks().begin()->first).clean_step, -1);
 }
 
 // Reports come from other hosts.

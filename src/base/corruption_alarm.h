@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct CorruptionAlarm {
   int64_t step = 0;
   std::vector<NamedRank> ranks;  // empty: nothing tells which rank was wrong
   bool is_certain = false;       // false: at least one of `ranks` was wrong, maybe not all
+  // Checkpoints of later steps than this one may hold wrong results. Absent: the newest checkpoint
+  // is older than the damage, or nobody knows.
+  std::optional<int64_t> clean_step = std::nullopt;
 };
 
 }  // namespace trireme

@@ -49,6 +49,7 @@ CorruptionAlarm corruption_in(const nlohmann::json& object) {
                         .step = object.at("step").get<int64_t>(),
                         .ranks = {},
                         .is_certain = object.at("certain").get<bool>()};
+  if (object.contains("clean_step")) alarm.clean_step = object.at("clean_step").get<int64_t>();
   for (const nlohmann::json& named : object.at("ranks")) {
     alarm.ranks.push_back({named.at("rank").get<int>(), named.at("host").get<std::string>()});
   }
@@ -62,10 +63,12 @@ nlohmann::ordered_json corruption_json(const CorruptionAlarm& alarm) {
   listed.resize(std::min(listed.size(), kMostNamedRanks));
   auto ranks = nlohmann::ordered_json::array();
   for (const auto& [rank, host] : listed) ranks.push_back({{"rank", rank}, {"host", host}});
-  return {{"check", alarm.check},
-          {"step", alarm.step},
-          {"ranks", std::move(ranks)},
-          {"certain", alarm.is_certain}};
+  nlohmann::ordered_json json = {{"check", alarm.check},
+                                 {"step", alarm.step},
+                                 {"ranks", std::move(ranks)},
+                                 {"certain", alarm.is_certain}};
+  if (alarm.clean_step) json["clean_step"] = *alarm.clean_step;
+  return json;
 }
 
 std::string corruption_text(const CorruptionAlarm& alarm) {

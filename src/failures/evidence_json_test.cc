@@ -34,8 +34,11 @@ TEST(EvidenceJson, ComesBackWithoutTheLastWords) {
 }
 
 TEST(EvidenceJson, NamesTheRanksThatWereWrong) {
-  const CorruptionAlarm alarm{
-      .check = "products", .step = 7, .ranks = {{3, "b"}, {4, "c"}}, .is_certain = true};
+  const CorruptionAlarm alarm{.check = "products",
+                              .step = 7,
+                              .ranks = {{3, "b"}, {4, "c"}},
+                              .is_certain = true,
+                              .clean_step = 6};
   const nlohmann::json json = evidence_json({.corruption = alarm});
   const FailureEvidence same = evidence_in(json);
   ASSERT_TRUE(same.corruption);
@@ -43,6 +46,7 @@ TEST(EvidenceJson, NamesTheRanksThatWereWrong) {
   EXPECT_EQ(same.corruption->step, 7);
   EXPECT_EQ(same.corruption->ranks, alarm.ranks);
   EXPECT_TRUE(same.corruption->is_certain);
+  EXPECT_EQ(same.corruption->clean_step, 6);
   EXPECT_EQ(evidence_text(same),
             "rank 3 on host b and rank 4 on host c computed or held wrong numbers, as the check "
             "products has found");

@@ -1,6 +1,7 @@
 #include "session/rank_session.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -42,6 +43,7 @@
 #include "session/rank_hardware.h"
 #include "session/resume.h"
 #include "session/resumed_config.h"
+#include "session/wrong_checkpoints.h"
 #include "train/left_out_samples.h"
 #include "train/run_state.h"
 #include "watch/progress_page.h"
@@ -113,7 +115,35 @@ Result<TrainPosition> RankSession::start() {
   return position;
 }
 
+// After a replay on another rank has found a wrong one, the job goes back to the last step in which
+// all were right. All ranks call it before they look for checkpoints.
+void RankSession::set_wrong_aside() {
+  if (!options_.order || options_.order->clean_step < 0) return;
+  const int64_t clean_step = options_.order->clean_step;
+  int64_t goes_back = 0;
+  if (is_first()) {
+    const auto wrong = set_wrong_checkpoints_aside(checkpoint_roots(options_), clean_step);
+    goes_back = wrong ? 1 : 0;
+    if (!wrong) {
+      tell(
+          fmt::format("no checkpoint on disk is of step {} or earlier, in which all ranks were "
+                      "right: the newest one is resumed, and may hold wrong results",
+                      clean_step));
+    } else if (!wrong->empty()) {
+      tell(
+          fmt::format("{} may hold wrong results, because all ranks were right only until step "
+                      "{}: the run goes back to an earlier one",
+                      fmt::join(*wrong, ", "), clean_step));
+    }
+  }
+  world_.group().monitored_barrier();
+  world_.group().broadcast({&goes_back, DType::I64, Shape{1}}, 0);
+  if (goes_back != 0) remove_wrong_checkpoints(options_.memory_folder, clean_step);
+  world_.group().monitored_barrier();
+}
+
 Result<TrainPosition> RankSession::load() {
+  set_wrong_aside();
   MemoryResume memory(world_, options_, engine_);
   TRIREME_TRY(resumed, agree_on_resume(world_, options_, memory));
   resumed_ = std::move(resumed);

@@ -97,6 +97,7 @@ class RankSession {
   void tell_scattered() const;  // if the ranks do not lie on hosts as predictions take them to
   Result<TrainPosition> start();
   Result<TrainPosition> load();
+  void set_wrong_aside();
   void add_left_out(TrainPosition& position) const;
   Result<SessionResult> leave_as_it_is(const TrainPosition& position);
   // Returns the best validation of a checkpoint on disk, found by the first rank. All ranks call

@@ -125,7 +125,8 @@ Error ReplayElsewhere::error_of(int64_t step, Verdict own) {
   alarm_ = {.check = "replay_elsewhere",
             .step = step,
             .ranks = named.ranks,
-            .is_certain = most > Verdict::Suspect};
+            .is_certain = most > Verdict::Suspect,
+            .clean_step = last_clean_step_};
   std::string shown;
   std::set<std::string> hosts;
   for (size_t i = 0; i < named.ranks.size(); ++i) {

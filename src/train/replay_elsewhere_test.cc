@@ -176,6 +176,7 @@ TEST(ReplayElsewhere, AFaultThatHappensOnceIsFoundAndItsRankIsASuspect) {
       EXPECT_NE(message.find(named(int(step / 2) - 1)), std::string::npos) << message;
       EXPECT_NE(message.find(fmt::format("it was right in step {}", step - 1)), std::string::npos)
           << message;
+      EXPECT_EQ(replay.alarm()->clean_step, step - 1);
     }
   });
 }

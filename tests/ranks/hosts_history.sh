@@ -65,8 +65,10 @@ history=$(<"$folder/drained/host_history.jsonl")
 (($(grep -cE "\"$bad\",\"kind\":\"(crashed|failed)\"" <<<"$history") == 3)) ||
   fail "the history: $history"
 
-# One bit of a parameter of one rank flips. The others agree, so they name it, and its host gets no
-# rank of the next epoch. With this learning rate the parameters keep the values of the checkpoint.
+# One bit of a parameter of one rank flips, and nothing compares the state. A replay on other ranks
+# finds it, and the others outvote this rank. Its host gets no rank of the next epoch, and the run goes
+# back to the checkpoint before the last replay that has found nothing, not to the newest one. With
+# this learning rate the parameters keep the values of the checkpoint.
 # flip PID CHECKPOINT: flips a bit wherever the process has the first values of a tensor.
 flip() {
   local shard head from at begin end range rights rest pattern maps
@@ -82,38 +84,53 @@ flip() {
     begin=$((16#${range%-*})) end=$((16#${range#*-}))
     for at in $(dd if="/proc/$1/mem" iflag=skip_bytes,count_bytes bs=1M skip=$begin \
       count=$((end - begin)) 2>/dev/null | LC_ALL=C grep -obUaP "$pattern" | cut -d: -f1); do
-      rest=$(dd if="/proc/$1/mem" iflag=skip_bytes bs=1 skip=$((begin + at)) count=1 2>/dev/null |
-        od -An -t u1)
-      printf "\\x$(printf %x $((rest ^ 4)))" | dd of="/proc/$1/mem" oflag=seek_bytes bs=1 \
-        seek=$((begin + at)) conv=notrunc 2>/dev/null
+      at=$((begin + at + 2))  # high bits of the mantissa
+      rest=$(dd if="/proc/$1/mem" iflag=skip_bytes bs=1 skip=$at count=1 2>/dev/null | od -An -t u1)
+      printf "\\x$(printf %x $((rest ^ 64)))" | dd of="/proc/$1/mem" oflag=seek_bytes bs=1 \
+        seek=$at conv=notrunc 2>/dev/null
       echo flipped
     done
   done <<<"$maps"
 }
-on wrong "${hosts[0]}:2,$bad:1,${hosts[2]}:1" --spares 1 --lease 2 --ranks 3 \
-  --set batch.global_sequences=6 --set optim.lr=1e-30 --set run.check_state_every=10 \
-  --set checkpoint.every=50 2>"$folder/log" &
+slow=(--ranks 3 --set batch.global_sequences=6 --set optim.lr=1e-30 --set checkpoint.every=100
+      --set checkpoint.keep=9 --set run.replay_elsewhere_every=120)
+on wrong "${hosts[0]}:2,$bad:1,${hosts[2]}:1" --spares 1 --lease 2 "${slow[@]}" 2>"$folder/log" &
 job=$!
-reaches 52 wrong
-flip "$(ranks_on "$bad")" "$folder/wrong/checkpoints/step-000050" | grep -q flipped ||
+reaches 122 wrong
+flip "$(ranks_on "$bad")" "$folder/wrong/checkpoints/step-000100" | grep -q flipped ||
   fail "no parameter was found in memory"
 until_has "host $bad is drained: it has computed wrong numbers; other hosts take its ranks" \
   cat "$folder/log"
-until_has '"restart"' cat "$folder/wrong/metrics.jsonl"
+until_has '"restart".*"checkpoint":"[^"]*step-000100"' cat "$folder/wrong/metrics.jsonl"
 [[ -z $(ranks_on "$bad") ]] || fail "ranks of the host that was wrong are alive"
-reaches 150 wrong
+grep -q "wrong-step-000200 may hold wrong results" "$folder/log" || fail "the user is not told"
+[[ -d $folder/wrong/checkpoints/wrong-step-000200 ]] || fail "the wrong checkpoint is not set aside"
+reaches 300 wrong
 "$trireme" stop "$folder/wrong" >/dev/null
 wait $job
 [[ $? == 130 ]] || fail "exit code of the run with a wrong host"
 grep -qE "^\{\"host\":\"$bad\",\"kind\":\"corrupted\",.*\"weight\":3.000}$" \
   "$folder/wrong/host_history.jsonl" ||
   fail "the history: $(cat "$folder/wrong/host_history.jsonl")"
-grep -qE "\"corruption\":\{\"check\":\"state\",.*\"host\":\"$bad\".*\"certain\":true" \
+grep -qE '"corruption":\{"check":"replay_elsewhere",'".*\"host\":\"$bad\".*\"certain\":true" \
   "$folder/wrong/metrics.jsonl" || fail "the line of the failure"
 grep -A10 '"corruptions"' "$folder/wrong/summary.json" | grep -q "\"host\": \"$bad\"" ||
   fail "the summary does not name the host"
 grep -qF "on host $bad computed or held wrong numbers" \
   <("$trireme" failures "$folder/wrong") || fail "trireme failures does not name the host"
+launch --out "$folder/right" "${slow[@]}" --set run.stop_after=300 2>>"$folder/log"
+cmp -s <(numbers right | head -900) <(numbers wrong | head -900) ||
+  fail "the run with a wrong host has other numbers in the end"
+
+# A damaged line is refused with its number, and nothing in the folder changes.
+echo '{"host":"x","kind":"crashed","time":"soon"}' >>"$folder/wrong/host_history.jsonl"
+before=$(ls -lR --time-style=full-iso "$folder/wrong" | md5sum)
+on wrong "$three" "${slow[@]}" 2>"$folder/refused"
+[[ $? == 4 ]] || fail "exit code of a run with a damaged history"
+grep -q "host_history.jsonl:2: .*correct or remove the line" "$folder/refused" ||
+  fail "the line of the history is not named: $(<"$folder/refused")"
+[[ $before == $(ls -lR --time-style=full-iso "$folder/wrong" | md5sum) ]] ||
+  fail "a run that was refused has changed its folder"
 
 launch --out "$folder/calm" --set run.stop_after=60 2>>"$folder/log"
 cmp -s <(numbers calm | head -180) <(numbers drained | head -180) ||
