@@ -66,9 +66,9 @@ history=$(<"$folder/drained/host_history.jsonl")
   fail "the history: $history"
 
 # One bit of a parameter of one rank flips, and nothing compares the state. A replay on other ranks
-# finds it, and the others outvote this rank. Its host gets no rank of the next epoch, and the run goes
-# back to the checkpoint before the last replay that has found nothing, not to the newest one. With
-# this learning rate the parameters keep the values of the checkpoint.
+# finds it, and the others outvote this rank. Its host gets no rank of the next epoch, and the run
+# goes back to the checkpoint before the last replay that has found nothing, not to the newest one.
+# With this learning rate the parameters keep the values of the checkpoint.
 # flip PID CHECKPOINT: flips a bit wherever the process has the first values of a tensor.
 flip() {
   local shard head from at begin end range rights rest pattern maps
@@ -101,11 +101,18 @@ flip "$(ranks_on "$bad")" "$folder/wrong/checkpoints/step-000100" | grep -q flip
   fail "no parameter was found in memory"
 until_has "host $bad is drained: it has computed wrong numbers; other hosts take its ranks" \
   cat "$folder/log"
-until_has '"restart".*"checkpoint":"[^"]*step-000100"' cat "$folder/wrong/metrics.jsonl"
+until_has '"restart"' cat "$folder/wrong/metrics.jsonl"
+said=$(grep '"event":"failure"' "$folder/wrong/metrics.jsonl")
+clean=$(grep -oE 'right in step [0-9]+' <<<"$said" | grep -oE '[0-9]+')
+alarm=$(grep -oE '"failure","step":[0-9]+' <<<"$said" | grep -oE '[0-9]+')
+((alarm == clean + 120)) || fail "the alarm: $said"
+[[ $(restart wrong) == *"\"step\":$((clean / 100 * 100)),"* ]] ||
+  fail "it has not resumed from the last clean checkpoint: $(restart wrong)"
 [[ -z $(ranks_on "$bad") ]] || fail "ranks of the host that was wrong are alive"
-grep -q "wrong-step-000200 may hold wrong results" "$folder/log" || fail "the user is not told"
-[[ -d $folder/wrong/checkpoints/wrong-step-000200 ]] || fail "the wrong checkpoint is not set aside"
-reaches 300 wrong
+aside=wrong-step-000$(((alarm - 1) / 100))00
+grep -q "$aside may hold wrong results" "$folder/log" || fail "the user is not told"
+[[ -d $folder/wrong/checkpoints/$aside ]] || fail "the wrong checkpoint is not set aside"
+reaches $((alarm + 50)) wrong
 "$trireme" stop "$folder/wrong" >/dev/null
 wait $job
 [[ $? == 130 ]] || fail "exit code of the run with a wrong host"
@@ -118,8 +125,8 @@ grep -A10 '"corruptions"' "$folder/wrong/summary.json" | grep -q "\"host\": \"$b
   fail "the summary does not name the host"
 grep -qF "on host $bad computed or held wrong numbers" \
   <("$trireme" failures "$folder/wrong") || fail "trireme failures does not name the host"
-launch --out "$folder/right" "${slow[@]}" --set run.stop_after=300 2>>"$folder/log"
-cmp -s <(numbers right | head -900) <(numbers wrong | head -900) ||
+launch --out "$folder/right" "${slow[@]}" --set run.stop_after=$((alarm + 50)) 2>>"$folder/log"
+cmp -s <(numbers right) <(numbers wrong | head -$((3 * alarm + 150))) ||
   fail "the run with a wrong host has other numbers in the end"
 
 # A damaged line is refused with its number, and nothing in the folder changes.
