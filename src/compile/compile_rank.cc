@@ -153,6 +153,7 @@ RankPlan compile_rank(const RunPlan& plan, int position, PlanParts* parts) {
   rank.num_expert_loads =
       plan.model.has_experts() ? plan.model.layers * (plan.model.experts + 1) : 0;
   rank.num_router_losses = plan.model.has_experts() ? plan.model.layers * 2 : 0;
+  if (rank.shape.reports_logits) rank.logits = {plan.model.layers, plan.model.heads};
   rank.num_unit_slots = parallel.prefetch + 1;
   place_norm(rank, plan);
 
@@ -189,7 +190,7 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
   needs.workspace_bytes = plan.num_threads * kWorkspaceBytesPerThread;
   needs.message_bytes = rank.chunks.front().tables.saved.at("y_TC").bytes();
   const int exchanges = rank.num_ahead > 0 ? 2 : 1;  // buffers for two steps
-  needs.exchange_bytes = exchanges * exchange_words(rank) * size_of(DType::I64);
+  needs.exchange_bytes = exchanges * exchange_bytes(rank);
   needs.num_ahead = rank.num_ahead;
   needs.num_unit_slots = rank.num_unit_slots;
   needs.snapshot_bytes = rank.snapshot_bytes;

@@ -82,6 +82,7 @@ Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
   plan.shape.micro_sequences = config.batch.micro_sequences;
   plan.shape.compute = compute_dtype(config.precision.compute);
   plan.shape.documents = config.data.document_mask;
+  plan.shape.reports_logits = config.optim.qk_clip > 0.0;
   plan.shape.recompute = config.memory.recompute;
   // As many slices as tp ranks, which 0 stands for, or as many as the model allows.
   const bool follows_tp = config.run.reproducible != Reproducible::Mesh;

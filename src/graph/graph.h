@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/axis.h"
+#include "schema/logit_side.h"
 #include "schema/mesh.h"
 #include "schema/placement.h"
 
@@ -60,6 +61,7 @@ struct Param {
   bool adjoins_previous = false;  // lies in memory right behind the parameter before it
   bool is_trained = true;         // false: nobody asks for its gradient, and none is computed
   bool is_adapter = false;        // one of the two matrices of an Op::Adapter
+  LogitSide logit_side = LogitSide::None;  // a weight or bias of q or k
   bool is_matrix() const { return !columns.empty(); }
 };
 

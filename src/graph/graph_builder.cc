@@ -188,7 +188,20 @@ ValueId GraphBuilder::rope(ValueId x) {
   return add_op(OpKind::Rope, graph_.values[size_t(x)].name + ".rope", {x}, {}, dims_of(x));
 }
 
+void GraphBuilder::mark_logit_side(ValueId value, LogitSide side) {
+  const auto makes = [&](const Op& op) {
+    return std::find(op.outputs.begin(), op.outputs.end(), value) != op.outputs.end();
+  };
+  const auto op = std::find_if(graph_.ops.begin(), graph_.ops.end(), makes);
+  if (op == graph_.ops.end()) return;
+  if (op->kind == OpKind::Rope) return mark_logit_side(op->inputs.front(), side);
+  if (op->kind != OpKind::Linear) return;
+  for (const ParamId id : op->params) graph_.params[size_t(id)].logit_side = side;
+}
+
 ValueId GraphBuilder::attention(const std::string& name, ValueId q, ValueId k, ValueId v) {
+  mark_logit_side(q, LogitSide::Query);
+  mark_logit_side(k, LogitSide::Key);
   return add_op(OpKind::Attention, name, {q, k, v}, {}, dims_of(q));
 }
 

@@ -60,6 +60,8 @@ class GraphBuilder {
   ParamId add_param(Param param);  // or finds the one of this name
   ParamId add_matrix(const std::string& name, std::vector<Axis> rows, std::vector<Axis> columns,
                      double stddev);
+  // Marks the parameters of the product that makes q or k.
+  void mark_logit_side(ValueId value, LogitSide side);
   ValueId add_op(OpKind kind, std::string name, std::vector<ValueId> inputs,
                  std::vector<ParamId> params, std::vector<Axis> dims,
                  Numbers numbers = Numbers::Compute);

@@ -97,6 +97,9 @@ class TensorLister {
     const Shape HT{model_.heads, tokens_.all};
     add(op_.name + ".lse_HT", HT, DType::F32, Lifetime::Forward);
     add(op_.name + ".delta_HT", HT, DType::F32, Lifetime::Scratch);
+    if (shape_.reports_logits) {
+      add(kLargestLogits, Shape{model_.heads}, DType::F32, Lifetime::Kept);
+    }
     switch (context_strategy(shape_)) {
       case ContextStrategy::WholeSequences:
         break;

@@ -55,6 +55,9 @@ std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelSh
 inline constexpr const char* kAdapterScale = "lora.scale_r";
 inline constexpr const char* kAdapterInner = "lora.inner_Tr";
 
+// The largest attention logit of every head, if StageShape::reports_logits.
+inline constexpr const char* kLargestLogits = "logits.max_H";
+
 // The scratch in which sums over slices meet, by level of their tree.
 std::string slice_sum_name(int level);
 

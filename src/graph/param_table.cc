@@ -20,7 +20,8 @@ std::vector<ParamSpec> table_of(const ModelSpec& model, const StageSpec& stage,
     table.push_back({full_name(graph, param), shape_of(param, model, shard), param.init,
                      param.stddev, param.value, param.is_matrix(), param.adjoins_previous,
                      param.balance_rate, param.expert, unit, param.name == kTokenTable,
-                     is_of_layer && param.is_matrix(), param.is_trained, param.is_adapter});
+                     is_of_layer && param.is_matrix(), param.is_trained, param.is_adapter,
+                     param.logit_side});
   });
   return table;
 }

@@ -15,17 +15,18 @@ struct ParamSpec {
   std::string name;  // "layers.3.attn.wq": the same on every layout
   Shape shape;
   ParamInit init = ParamInit::Normal;
-  double stddev = 0.0;            // Normal only
-  double value = 0.0;             // Constant only
-  bool decay = false;             // weight decay: matrices only
-  bool adjoins_previous = false;  // as Param
-  double balance_rate = 0.0;      // as Param
-  int64_t expert = -1;            // as Param
-  int unit = 0;                   // of the stage
-  bool is_table = false;          // the token table, which the head may use too
-  bool is_hidden_matrix = false;  // a matrix of a layer, not of the embedding or the head
-  bool is_trained = true;         // as Param
-  bool is_adapter = false;        // as Param
+  double stddev = 0.0;                     // Normal only
+  double value = 0.0;                      // Constant only
+  bool decay = false;                      // weight decay: matrices only
+  bool adjoins_previous = false;           // as Param
+  double balance_rate = 0.0;               // as Param
+  int64_t expert = -1;                     // as Param
+  int unit = 0;                            // of the stage
+  bool is_table = false;                   // the token table, which the head may use too
+  bool is_hidden_matrix = false;           // a matrix of a layer, not of the embedding or the head
+  bool is_trained = true;                  // as Param
+  bool is_adapter = false;                 // as Param
+  LogitSide logit_side = LogitSide::None;  // as Param
 };
 
 // "layers.3.attn.wq"; what belongs to the embedding or the head has its full name already.

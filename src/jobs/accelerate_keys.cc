@@ -64,6 +64,7 @@ constexpr KeyPair kAcceleratePairs[] = {
     {"optim.weight_decay", Say::Code},
     {"optim.momentum", Say::Code},
     {"optim.muon_momentum", Say::Code},
+    {"optim.qk_clip", Say::Code},
     {"optim.schedule", Say::Code},
     {"optim.warmup_steps", Say::Code},
     {"optim.decay_steps", Say::Code},

@@ -71,6 +71,7 @@ constexpr KeyPair kDeepspeedPairs[] = {
     {"optim.weight_decay", Say::Same, "--weight-decay"},
     {"optim.momentum", Say::Tuning},
     {"optim.muon_momentum", Say::Tuning},
+    {"optim.qk_clip", Say::Only, {}, "0.0", "no head is scaled there"},
     {"optim.schedule", Say::Tuning},
     {"optim.warmup_steps", Say::Tuning},
     {"optim.decay_steps", Say::Tuning},

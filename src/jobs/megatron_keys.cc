@@ -78,6 +78,7 @@ constexpr KeyPair kMegatronPairs[] = {
     {"optim.weight_decay", Say::Same, "--weight-decay", "0.01"},
     {"optim.momentum", Say::Same, "--sgd-momentum", "0.9"},
     {"optim.muon_momentum", Say::Tuning},
+    {"optim.qk_clip", Say::Only, {}, "0.0", "no head is scaled there"},
     {"optim.schedule", Say::Same, "--lr-decay-style", "linear", {}, kDecays},
     {"optim.warmup_steps", Say::Same, "--lr-warmup-iters", "0"},
     {"optim.decay_steps", Say::Code, "--lr-wsd-decay-iters"},

@@ -67,6 +67,7 @@ constexpr KeyPair kNanotronPairs[] = {
     {"optim.weight_decay", Say::Same, "optimizer.weight_decay"},
     {"optim.momentum", Say::Tuning},
     {"optim.muon_momentum", Say::Tuning},
+    {"optim.qk_clip", Say::Only, {}, "0.0", "no head is scaled there"},
     {"optim.schedule", Say::Tuning},
     {"optim.warmup_steps", Say::Same, "optimizer.learning_rate_scheduler.lr_warmup_steps"},
     {"optim.decay_steps", Say::Tuning},

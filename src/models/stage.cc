@@ -99,6 +99,13 @@ std::span<const int32_t> Stage::expert_load(int saved_slot, int unit) const {
   return {load_E.as<int32_t>(), size_t(load_E.num_elements())};
 }
 
+std::span<const float> Stage::largest_logits(int saved_slot, int unit) const {
+  const TensorAt& at = units_[size_t(unit)].max_H;
+  if (!at) return {};
+  const TensorRef max_H = memory_of({.saved = saved_slot}, unit)(at);
+  return {max_H.as<float>(), size_t(max_H.num_elements())};
+}
+
 TensorRef Stage::saved_tensor(const char* name, int saved_slot) const {
   if (!tables_.saved.contains(name)) return {};
   const TensorSpec& tensor = tables_.saved.at(name);

@@ -82,6 +82,10 @@ class Stage {
   Route route(int saved_slot, int unit) const;
   // Visits of every expert of a unit, and those that were dropped; empty where it has no experts.
   std::span<const int32_t> expert_load(int saved_slot, int unit) const;
+  // The largest attention logit of every head of this rank; empty where none are reported.
+  std::span<const float> largest_logits(int saved_slot, int unit) const;
+  // The first of this rank's heads, counted in the whole model.
+  int64_t first_head() const { return model_.first_head; }
   // The router's own losses for this rank's tokens; of a unit with experts.
   RouterLosses router_losses(int saved_slot, int unit) const {
     return trireme::router_losses(model_, route(saved_slot, unit));
@@ -100,6 +104,7 @@ class Stage {
     std::array<std::vector<Call>, 3> backward;  // [Backward]
     MatrixAt copied_grad, input_grad;  // the gradient of the unit's input, where it lies elsewhere
     RouteAt route;
+    TensorAt max_H;  // the attention's
   };
 
   void fill_constants(const Frame& scratch) const;

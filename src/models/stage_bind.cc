@@ -69,6 +69,7 @@ void Stage::bind_units(const StageUnits& units, const StageMemory& memory, uint6
     bound.copied_grad = binding_of(0).at(kind.memory.copied_input_grad);
     if (bound.copied_grad) bound.input_grad = residual_at(unit.input_grad);
     bound.route = RouteAt::bind(binding_of(0));
+    bound.max_H = binding_of(0).tensor(kLargestLogits);
     order_calls(kind, unit.name == "embedding", bound);
   }
 }

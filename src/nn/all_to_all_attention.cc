@@ -113,6 +113,13 @@ TensorRef AllToAllAttention::of_heads(const TensorRef& statistic_HT) const {
           Shape{whole_.num_heads, whole_.num_sequences * chunks_.seq_len}};
 }
 
+// The part of this rank's heads. The other ranks of cp raise the rest of their own.
+TensorRef AllToAllAttention::max_of_heads(const TensorRef& max_H) const {
+  if (!max_H) return {};
+  return {max_H.as<float>() + chunks_.rank * whole_.num_heads, max_H.dtype,
+          Shape{whole_.num_heads}};
+}
+
 void AllToAllAttention::forward(Ctx& ctx, const ContextForward& f) const {
   TRIREME_CHECK(ctx.cp.size() == chunks_.cp && ctx.cp.rank() == chunks_.rank,
                 "the chunks are this rank's");
@@ -127,7 +134,8 @@ void AllToAllAttention::forward(Ctx& ctx, const ContextForward& f) const {
                                              v_of(qkv_N),
                                              out_N,
                                              of_heads(f.lse_HT),
-                                             {f.documents.first_N}});
+                                             {f.documents.first_N},
+                                             max_of_heads(f.max_H)});
   const Operand out[] = {{f.out_TQ, q_width_}};
   to_tokens(ctx, out_N, out);
 }

@@ -41,6 +41,7 @@ class AllToAllAttention final : public ContextAttention {
   void exchange(Ctx& ctx, int64_t width) const;
   AttentionDropout dropout_of(const AttentionDropout& dropout) const;
   TensorRef of_heads(const TensorRef& statistic_HT) const;
+  TensorRef max_of_heads(const TensorRef& max_H) const;
   MatrixRef q_of(const MatrixRef& heads_N) const { return cols_of(heads_N, 0, q_width_); }
   MatrixRef k_of(const MatrixRef& heads_N) const { return cols_of(heads_N, q_width_, kv_width_); }
   MatrixRef v_of(const MatrixRef& heads_N) const {

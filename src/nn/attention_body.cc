@@ -1,13 +1,18 @@
 #include "nn/attention_body.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "graph/op_placement.h"
+#include "graph/op_tensors.h"
 #include "nn/all_to_all_attention.h"
 #include "nn/ring_attention.h"
 
 namespace trireme {
 namespace {
+
+constexpr float kNoLogit = -std::numeric_limits<float>::infinity();
 
 // Attention of sequences that lie whole on this rank.
 class WholeAttention final : public ContextAttention {
@@ -15,9 +20,15 @@ class WholeAttention final : public ContextAttention {
   explicit WholeAttention(const AttentionShape& shape) : shape_(shape) {}
 
   void forward(Ctx& ctx, const ContextForward& f) const override {
-    ctx.kernels.attention_forward(
-        ctx.stream,
-        {shape_, f.dropout, f.q_TQ, f.k_TK, f.v_TK, f.out_TQ, f.lse_HT, {f.documents.first_T}});
+    ctx.kernels.attention_forward(ctx.stream, {shape_,
+                                               f.dropout,
+                                               f.q_TQ,
+                                               f.k_TK,
+                                               f.v_TK,
+                                               f.out_TQ,
+                                               f.lse_HT,
+                                               {f.documents.first_T},
+                                               f.max_H});
   }
   void backward(Ctx& ctx, const ContextBackward& b) const override {
     ctx.kernels.attention_backward(ctx.stream, {shape_,
@@ -74,7 +85,8 @@ AttentionBody::AttentionBody(const OpBinding& b)
       dk_TK_(b.input_grad(1)),
       dv_TK_(b.input_grad(2)),
       lse_HT_(b.tensor(b.op().name + ".lse_HT")),
-      delta_HT_(b.tensor(b.op().name + ".delta_HT")) {}
+      delta_HT_(b.tensor(b.op().name + ".delta_HT")),
+      max_H_(b.tensor(kLargestLogits)) {}
 
 AttentionDropout AttentionBody::dropout_of(const MicrobatchInfo& info) const {
   return {info.training ? static_cast<float>(model_.dropout) : 0.0f, dropout_key_,
@@ -82,8 +94,10 @@ AttentionDropout AttentionBody::dropout_of(const MicrobatchInfo& info) const {
 }
 
 void AttentionBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
-  over_contexts_->forward(
-      ctx, {dropout_of(info), m(q_TQ_), m(k_TK_), m(v_TK_), m(o_TQ_), m(lse_HT_), info.documents});
+  const TensorRef max_H = m(max_H_);
+  if (max_H) std::fill_n(max_H.as<float>(), max_H.num_elements(), kNoLogit);
+  over_contexts_->forward(ctx, {dropout_of(info), m(q_TQ_), m(k_TK_), m(v_TK_), m(o_TQ_),
+                                m(lse_HT_), info.documents, max_H});
 }
 
 void AttentionBody::backward_input(Ctx& ctx, const MicrobatchInfo& info,

@@ -24,7 +24,7 @@ class AttentionBody final : public OpBody {
   std::unique_ptr<ContextAttention> over_contexts_;
   MatrixAt q_TQ_, k_TK_, v_TK_, o_TQ_;
   MatrixAt do_TQ_, dq_TQ_, dk_TK_, dv_TK_;
-  TensorAt lse_HT_, delta_HT_;
+  TensorAt lse_HT_, delta_HT_, max_H_;
 };
 
 }  // namespace trireme

@@ -15,6 +15,7 @@ struct ContextForward {
   MatrixRef out_TQ;  // written
   TensorRef lse_HT;  // written; read by the same rank's backward alone
   Documents documents;
+  TensorRef max_H = {};  // of this rank's heads: AttentionForwardArgs::max_H; absent: not asked for
 };
 
 struct ContextBackward {

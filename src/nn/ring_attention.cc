@@ -140,7 +140,7 @@ void RingAttention::forward(Ctx& ctx, const ContextForward& f) const {
     if (step == 0) {
       ctx.kernels.attention_forward(
           ctx.stream, {local_, own_dropout(f.dropout), f.q_TQ, f.k_TK, f.v_TK, f.out_TQ, f.lse_HT,
-                       own_window(f.documents)});
+                       own_window(f.documents), f.max_H});
       ctx.kernels.copy_matrix(ctx.stream, {f.out_TQ, sum_TQ_});
     } else {
       const ContextChunks owner = owner_at(step);
@@ -163,7 +163,7 @@ void RingAttention::attend(Ctx& ctx, const ContextForward& f, const ContextChunk
       ctx.stream,
       {shape_of(pair), dropout_of(f.dropout, owner, pair), rows_of(f.q_TQ, row, pair.num_queries),
        keys(kv), values(kv), part, flat_statistic(part_lse_HL_, local_.num_heads, pair.num_queries),
-       window_of(f.documents, owner, pair)});
+       window_of(f.documents, owner, pair), f.max_H});
   ctx.kernels.attention_merge(
       ctx.stream,
       {local_.num_heads, part, by_head(part_lse_HL_, local_.num_heads, pair.num_queries),

@@ -52,8 +52,12 @@ Optimizer::Param Optimizer::bind(const ChunkTables& chunk, const OwnedParam& own
   param.balance_rate = owned.balance_rate;
   param.is_frozen = owned.is_frozen;
   param.key = rng_key(seed_, "rounding/" + owned.name);
+  param.clip_key = rng_key(seed_, "qk_clip/" + owned.name);
   param.box = box_elements(chunk.layouts[owned.param]);
   param.first = owned.first;
+  const ParamSpec& spec = chunk.params[owned.param];
+  param.logit_side = spec.logit_side;
+  param.layer = layer_of_unit(chunk.stage, spec.unit);
   return param;
 }
 
@@ -154,8 +158,26 @@ StepOutput Optimizer::update(Ctx& ctx, const StepInput& input) {
   StepOutput output;
   const std::optional<double> grad_scale = grad_scale_of(input, output);
   skips_ = !grad_scale;
-  if (grad_scale) update_all(ctx, input.lr, *grad_scale);
+  if (!grad_scale) return output;
+  update_all(ctx, input.lr, *grad_scale);
+  clip_logits(ctx, input.largest_logits);
   return output;
+}
+
+void Optimizer::clip_logits(Ctx& ctx, std::span<const float> largest_logits) const {
+  if (!qk_clip_) return;
+  for (const Param& param : params_) {
+    if (param.logit_side == LogitSide::None) continue;
+    qk_clip_->scale(ctx,
+                    {.side = param.logit_side,
+                     .box = param.box,
+                     .first = param.first,
+                     .master_N = param.master_N,
+                     .param_N = param.param_N,
+                     .key = param.clip_key,
+                     .update = uint64_t(num_updates_)},
+                    largest_logits.subspan(size_t(param.layer * heads_), size_t(heads_)));
+  }
 }
 
 void Optimizer::balance(Ctx& ctx, const Param& param) const {

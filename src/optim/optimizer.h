@@ -9,6 +9,7 @@
 #include "nn/ctx.h"
 #include "nn/frame.h"
 #include "optim/muon_update.h"
+#include "optim/qk_clip.h"
 #include "schema/norm_sum.h"
 #include "schema/run_config.h"
 
@@ -21,6 +22,8 @@ struct StepInput {
   double squared_norm = 0.0;   // of these sums, over all parameters of the model
   double loss_scale = 1.0;     // factor of the gradients
   bool measures_only = false;  // only the norm is wanted: nothing is updated
+  // [layer][head] of the model: the largest attention logit of the step, for QK-clip; or empty.
+  std::span<const float> largest_logits = {};
 };
 struct StepOutput {
   double grad_norm = 0.0;  // of the mean gradient, before clipping, without the loss scale
@@ -46,6 +49,12 @@ class Optimizer {
                      uint64_t seed = 0)
       : config_(config), norm_sum_(norm_sum), seed_(seed) {}
 
+  // Scales queries and keys by OptimConfig::qk_clip after every update. Call it before add().
+  void clip_logits_of(const ModelSpec& model) {
+    if (!(config_.qk_clip > 0.0)) return;
+    qk_clip_.emplace(config_.qk_clip, model);
+    heads_ = model.heads;
+  }
   // Adds the parameters of a chunk. Their memory must outlive the optimizer.
   void add(const ChunkTables& chunk, const OptimizerMemory& memory);
   // Announces to the tp group what an update gathers. Call it once, after all chunks were added.
@@ -79,6 +88,7 @@ class Optimizer {
     TensorRef grad_N, second_use_N, master_N, exp_avg_N, exp_avg_sq_N;
     TensorRef param_N;  // absent: the parameter is its own master
     RngKey key;         // of stochastic rounding
+    RngKey clip_key;    // of that after QK-clip
     BoxElements box;    // what the tensor-parallel rank holds of the parameter
     int64_t first = 0;  // of the tensors, in the box
     int64_t norm_word = -1;
@@ -87,6 +97,8 @@ class Optimizer {
     bool is_in_file = false;
     bool is_frozen = false;
     std::optional<MuonMatrix> muon;  // present: Muon updates it
+    LogitSide logit_side = LogitSide::None;
+    int64_t layer = 0;  // of the model, if it has a logit side
   };
 
   // Moves a router bias by its rate towards an even load. Its gradient counts the tokens of every
@@ -95,6 +107,7 @@ class Optimizer {
   // Returns the gradient scale, or nullopt if the update is skipped.
   std::optional<double> grad_scale_of(const StepInput& input, StepOutput& output) const;
   void update_all(Ctx& ctx, double lr, double grad_scale);
+  void clip_logits(Ctx& ctx, std::span<const float> largest_logits) const;
   void keep_copies(const ChunkTables& chunk, void* copies);
   // Copies parameters and state to the copies or back.
   void copy(Ctx& ctx, bool to_copies) const;
@@ -107,6 +120,8 @@ class Optimizer {
   OptimConfig config_;
   NormSum norm_sum_;
   uint64_t seed_;
+  std::optional<QkClip> qk_clip_;
+  int64_t heads_ = 0;  // of a layer of the model, with QK-clip
   std::vector<Param> params_;
   std::vector<std::vector<std::vector<Param>>> pieces_;  // [chunk][piece]
   // The fields below belong to the update that is being made.

@@ -105,9 +105,14 @@ class ActionTraffic::Work {
     work_out(action);
     return bytes_;
   }
-  int64_t sent_in_exchange(int position, int64_t num_words) {
+  int64_t sent_in_exchange(int position, const RankPlan& any_rank) {
     const GroupPlace world{0, {plan_.num_ranks(), 1}, {}, ranks_per_node_};
-    return collective(Collective::AllReduce, world, position, num_words, {}, DType::I64, false);
+    const auto sent = [&](int64_t count, DType dtype) {
+      return collective(Collective::AllReduce, world, position, count, {}, dtype, false);
+    };
+    const int64_t words = sent(exchange_words(any_rank), DType::I64);
+    const int64_t num_logits = any_rank.logits.count();
+    return num_logits == 0 ? words : words + sent(num_logits, DType::F32);
   }
 
  private:
@@ -474,8 +479,8 @@ AxisCounts ActionTraffic::sent(const RankPlan& rank, const Action& action) {
   return work_->sent(rank, action);
 }
 
-int64_t ActionTraffic::sent_in_exchange(int position, int64_t num_words) {
-  return work_->sent_in_exchange(position, num_words);
+int64_t ActionTraffic::sent_in_exchange(int position, const RankPlan& any_rank) {
+  return work_->sent_in_exchange(position, any_rank);
 }
 
 }  // namespace trireme

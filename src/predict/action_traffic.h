@@ -43,8 +43,8 @@ class ActionTraffic {
   // Returns the bytes that `rank` sends for one of repeated_actions. The exchange in Step is not
   // counted.
   AxisCounts sent(const RankPlan& rank, const Action& action);
-  // Returns the bytes of the exchange in Step.
-  int64_t sent_in_exchange(int position, int64_t num_words);
+  // Returns the bytes that a rank sends in the exchange in Step.
+  int64_t sent_in_exchange(int position, const RankPlan& any_rank);
 
  private:
   class Work;

@@ -37,7 +37,8 @@ LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
 // whether to stop. Nothing hides it. On other devices it is a part of Hardware::step_s.
 double exchange_s(const RunPlan& plan, const Hardware& hardware) {
   if (!hardware.is_processor() || plan.num_ranks() == 1) return 0.0;
-  return group_link(hardware, {plan.num_ranks(), 1}).latency_s;
+  const int num_calls = plan.shape.reports_logits ? 2 : 1;
+  return num_calls * group_link(hardware, {plan.num_ranks(), 1}).latency_s;
 }
 
 std::vector<StepTimes> slowest_of_stages(const RunPlan& plan, const std::vector<StepTimes>& ranks) {

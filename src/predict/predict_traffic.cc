@@ -133,7 +133,7 @@ AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_p
   for (const RepeatedAction& entry : repeated_actions(actions, rank.coords.pp)) {
     add_to(sum, counter.sent(rank, entry.action), entry.times);
     if (!is_step(entry)) continue;
-    sum[kWorld] += entry.times * counter.sent_in_exchange(rank.position, exchange_words(rank));
+    sum[kWorld] += entry.times * counter.sent_in_exchange(rank.position, rank);
   }
   return named(sum);
 }
@@ -149,7 +149,6 @@ Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware) {
   TrafficOfRanks traffic(plan, hardware.ranks_per_node(), counter);
   std::vector<const std::vector<AxisCounts>*> of_stage;
   for (int pp = 0; pp < plan.mesh.pp; ++pp) of_stage.push_back(&traffic.of_stage(pp));
-  const int64_t num_words = exchange_words(plan.pipeline.front());
   Predictions result;
   // (class of the plan, traffic, kind of pipeline, device)
   std::map<std::tuple<int, AxisCounts, int, int>, int> numbers;
@@ -157,7 +156,7 @@ Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware) {
     const MeshCoords at = coords_of(plan.mesh, position);
     AxisCounts sent =
         (*of_stage[size_t(at.pp)])[size_t(at.tp + plan.mesh.tp * (at.cp + plan.mesh.cp * at.dp))];
-    sent[kWorld] += counter.sent_in_exchange(position, num_words);
+    sent[kWorld] += counter.sent_in_exchange(position, plan.pipeline.front());
     const auto [found, is_new] = numbers.try_emplace(
         {plan.class_of[size_t(position)], sent, kinds.empty() ? 0 : kinds[size_t(position)],
          hardware.device_of(position)},

@@ -20,6 +20,14 @@ struct ChunkPlace {
   int next_chunk = -1;
 };
 
+// The largest attention logits that the ranks tell each other in Step: one fp32 for every head of
+// every layer of the model. None unless StageShape::reports_logits.
+struct ReportedLogits {
+  int64_t layers = 0;
+  int64_t heads = 0;  // of a layer
+  int64_t count() const { return layers * heads; }
+};
+
 // Everything that one rank executes and holds; pure data.
 struct RankPlan {
   int position = 0;  // in the mesh
@@ -35,6 +43,7 @@ struct RankPlan {
   // Visits to the experts of each layer, and dropped visits, of the whole model.
   int64_t num_expert_loads = 0;
   int64_t num_router_losses = 0;  // of the whole model: two per layer
+  ReportedLogits logits;
   ZeroShape zero;
   ZeroShape expert_zero;  // for experts, over the ranks that hold the same experts
   int num_unit_slots = 2;
@@ -72,5 +81,9 @@ inline Exchange exchange_of(const RankPlan& rank) {
                      rank.num_router_losses, rank.num_norm_words);
 }
 inline int64_t exchange_words(const RankPlan& rank) { return exchange_of(rank).num_words; }
+// Bytes of the words of one step, and of the largest logits, of which the ranks take the maximum.
+inline int64_t exchange_bytes(const RankPlan& rank) {
+  return exchange_words(rank) * size_of(DType::I64) + rank.logits.count() * size_of(DType::F32);
+}
 
 }  // namespace trireme

@@ -44,6 +44,8 @@ struct StepResult {
   std::span<const int64_t> expert_loads;
   // [layer][2] over all ranks: RouterLosses::aux and z. Likewise.
   std::span<const int64_t> router_losses;
+  // [layer][head] over all ranks: the largest attention logit. Likewise; empty without qk_clip.
+  std::span<const float> largest_logits;
 };
 
 // Runs the checked Program of one rank. It knows the actions, not the schedule that arranged them.
@@ -141,6 +143,7 @@ class Executor {
   bool counts(int microbatch) const;
   void take_losses(const Action& action, int saved_slot);
   void take_routing(const Action& action, int saved_slot, int unit);
+  void take_logits(const Action& action, int saved_slot, int unit);
   EvalLoss losses_of(int chunk, int saved_slot) const;
   bool ends_chunk(const Action& action) const;  // has its last unit
   MicrobatchInfo info_of(int microbatch) const;

@@ -100,6 +100,7 @@ void Executor::run_forward(Ctx& ctx, const Action& action, const ActionMemory& m
     stage.forward_unit(ctx, info, memory.saved_slot, unit);
     if (!training_) continue;
     take_routing(action, memory.saved_slot, unit);
+    take_logits(action, memory.saved_slot, unit);
     times_.units[times_.num_units++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
   }
 }
@@ -151,8 +152,11 @@ void Executor::run_step_action(Ctx& ctx) {
   exchange_.start(stop_);
   const int64_t all_tokens =
       parts_.plan.microbatches.num_global * parts_.micro_sequences * parts_.chunks.seq_len;
-  parts_.optimizer.attempt(ctx,
-                           {lr_, double(all_tokens), own_part, ctx.loss_scale, measures_only_});
+  parts_.optimizer.attempt(ctx, {.lr = lr_,
+                                 .valid_tokens = double(all_tokens),
+                                 .squared_norm = own_part,
+                                 .loss_scale = ctx.loss_scale,
+                                 .measures_only = measures_only_});
 }
 
 StepInput Executor::read_exchange(const Ctx& ctx) {
@@ -161,8 +165,13 @@ StepInput Executor::read_exchange(const Ctx& ctx) {
   result_.stop = exchange_.stop();
   result_.expert_loads = exchange_.expert_loads();
   result_.router_losses = exchange_.router_losses();
-  return {lr_, double(std::max<int64_t>(1, result_.valid_tokens)), exchange_.squared_norm(),
-          ctx.loss_scale, measures_only_};
+  result_.largest_logits = exchange_.largest_logits();
+  return {.lr = lr_,
+          .valid_tokens = double(std::max<int64_t>(1, result_.valid_tokens)),
+          .squared_norm = exchange_.squared_norm(),
+          .loss_scale = ctx.loss_scale,
+          .measures_only = measures_only_,
+          .largest_logits = exchange_.largest_logits()};
 }
 
 void Executor::run_validate_action(Ctx& ctx) {
@@ -234,10 +243,17 @@ void Executor::take_routing(const Action& action, int saved_slot, int unit) {
   const Stage& stage = stage_of(action);
   const std::span<const int32_t> load = stage.expert_load(saved_slot, unit);
   if (load.empty()) return;
-  const StageSpec& spec = parts_.plan.chunks[size_t(action.chunk)].stage;
-  const int64_t layer = spec.first_layer + unit - (spec.has_embedding ? 1 : 0);
+  const int64_t layer = layer_of_unit(parts_.plan.chunks[size_t(action.chunk)].stage, unit);
   exchange_.add_expert_load(layer, load);
   exchange_.add_router_losses(layer, stage.router_losses(saved_slot, unit));
+}
+
+void Executor::take_logits(const Action& action, int saved_slot, int unit) {
+  const Stage& stage = stage_of(action);
+  const std::span<const float> max_H = stage.largest_logits(saved_slot, unit);
+  if (max_H.empty()) return;
+  const int64_t layer = layer_of_unit(parts_.plan.chunks[size_t(action.chunk)].stage, unit);
+  exchange_.raise_logits(layer, stage.first_head(), max_H);
 }
 
 // grad_slot += grad_slot_b, of the action's units where gradients are stored whole.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
 
 #include "base/clock.h"
@@ -30,15 +31,27 @@ StepExchange::StepExchange(const RankPlan& plan, const RankMemory& memory, Group
       whole_(static_cast<int64_t*>(memory.at(plan.memory.exchange)),
              size_t(places_.num_words * (plan.num_ahead > 0 ? 2 : 1))),
       open_(whole_.first(size_t(places_.num_words))),
-      exchanged_(open_) {
+      exchanged_(open_),
+      heads_(plan.logits.heads),
+      logits_(reinterpret_cast<float*>(whole_.data() + whole_.size()),
+              size_t(plan.logits.count())) {
+  TRIREME_CHECK(logits_.empty() || plan.num_ahead == 0,
+                "no step begins before the logits are used");
   const TensorRef words{exchanged_.data(), DType::I64, Shape{places_.num_words}};
   world_.reserve({.in = words, .out = words});
+  if (!logits_.empty()) world_.reserve(maximum());
+}
+
+CollectiveArgs StepExchange::maximum() const {
+  const TensorRef logits{logits_.data(), DType::F32, Shape{int64_t(logits_.size())}};
+  return {.in = logits, .out = logits, .op = ReduceOp::Max};
 }
 
 void StepExchange::open() {
   const bool was_first = open_.data() == whole_.data();
   open_ = was_first ? whole_.last(open_.size()) : whole_.first(open_.size());
   std::fill(open_.begin(), open_.end(), 0);
+  std::fill(logits_.begin(), logits_.end(), -std::numeric_limits<float>::infinity());
 }
 
 void StepExchange::put_loss(int64_t index, double loss_sum, int64_t valid_tokens) {
@@ -57,6 +70,13 @@ void StepExchange::add_router_losses(int64_t layer, const RouterLosses& losses) 
   words[1] += losses.z;
 }
 
+void StepExchange::raise_logits(int64_t layer, int64_t first_head, std::span<const float> max_H) {
+  float* logits = &logits_[size_t(layer * heads_ + first_head)];
+  for (size_t head = 0; head < max_H.size(); ++head) {
+    logits[head] = std::max(logits[head], max_H[head]);
+  }
+}
+
 std::span<int64_t> StepExchange::norm_of(std::span<int64_t> words) const {
   return words.subspan(size_t(places_.norm));
 }
@@ -73,6 +93,7 @@ void StepExchange::run(bool stop) {
   const TensorRef words = tell(stop);
   const int64_t begin_ns = monotonic_ns();
   world_.all_reduce(words);
+  if (!logits_.empty()) world_.run(maximum());
   waited_ns_ += monotonic_ns() - begin_ns;
 }
 

@@ -10,7 +10,8 @@
 namespace trireme {
 
 // What the ranks tell each other in Step (Exchange, program/rank_plan.h). Every word is filled by
-// one rank and zero on all others, or an integer, so that their sum is exact.
+// one rank and zero on all others, or an integer, so that their sum is exact. Where attention
+// reports its largest logits, a second call takes their maximum over the ranks.
 class StepExchange {
  public:
   StepExchange(const RankPlan& plan, const RankMemory& memory, Group& world);
@@ -21,6 +22,8 @@ class StepExchange {
   void put_loss(int64_t index, double loss_sum, int64_t valid_tokens);
   void add_expert_load(int64_t layer, std::span<const int32_t> load);
   void add_router_losses(int64_t layer, const RouterLosses& losses);
+  // Raises the logits of heads first_head .. of a layer to these.
+  void raise_logits(int64_t layer, int64_t first_head, std::span<const float> max_H);
   // Of the gradient's norm, this rank's part.
   std::span<int64_t> norm_words() const { return norm_of(open_); }
   double own_squared_norm() const;
@@ -36,10 +39,13 @@ class StepExchange {
   bool stop() const;
   std::span<const int64_t> expert_loads() const;
   std::span<const int64_t> router_losses() const;
+  // [layer][head]; -inf for a head of which no query was seen. Until the next step.
+  std::span<const float> largest_logits() const { return logits_; }
 
   int64_t waited_ns() const { return waited_ns_; }
 
  private:
+  CollectiveArgs maximum() const;
   TensorRef tell(bool stop);
   std::span<int64_t> norm_of(std::span<int64_t> words) const;
 
@@ -49,6 +55,8 @@ class StepExchange {
   std::span<int64_t> whole_;  // of one step, or two in turns
   std::span<int64_t> open_;   // of the step that runs
   std::span<int64_t> exchanged_;
+  int64_t heads_;            // of a layer
+  std::span<float> logits_;  // behind the words
   Work work_;
   int64_t waited_ns_ = 0;
 };

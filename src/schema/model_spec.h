@@ -104,6 +104,10 @@ struct StageSpec {
   friend auto operator<=>(const StageSpec&, const StageSpec&) = default;
 };
 StageSpec whole_model(const ModelSpec& model);
+// The layer that is a unit of the stage, counted in the whole model; the embedding is unit 0.
+inline int64_t layer_of_unit(const StageSpec& stage, int64_t unit) {
+  return stage.first_layer + unit - (stage.has_embedding ? 1 : 0);
+}
 
 // Consecutive layers that compute the same: they differ in their weights and names alone. Kinds of
 // layers are counted from 0 in the order of the model.

@@ -94,6 +94,7 @@ struct OptimConfig {
   double weight_decay = 0.1;  // matrices only
   double momentum = 0.9;      // sgd
   double muon_momentum = 0.95;
+  double qk_clip = 0.0;  // muon: heads with a larger logit are scaled down to it; 0: none
   LrScheduleKind schedule = LrScheduleKind::Cosine;
   int64_t warmup_steps = 0;
   int64_t decay_steps = 0;  // wsd: length of the last decay; 0: a fifth of the run

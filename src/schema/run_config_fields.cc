@@ -200,6 +200,9 @@ void optim_fields(FieldList& list, OptimConfig& optim) {
   list.add("muon_momentum", optim.muon_momentum, kResults,
            "muon: decay of the running gradient, whose orthogonal factor updates the matrices of "
            "layers; everything else is updated as by adamw");
+  list.add("qk_clip", optim.qk_clip, kResults,
+           "muon: if an attention logit of a head was larger than this in a step, the weights of "
+           "its query and key are scaled so that it would have been this; 0: never");
   list.add("schedule", optim.schedule, kResults,
            "learning-rate schedule after the warm-up; range: no schedule to train with, but a test "
            "of rates, which rises by the same factor every step from min_lr to lr (trireme sweep "

@@ -117,6 +117,7 @@ void optim_rules(ConfigRules& rules, const RunConfig& config) {
   rules.at_least("optim.weight_decay", optim.weight_decay, 0.0);
   rules.in_range("optim.momentum", optim.momentum, 0.0, 1.0, usual.momentum);
   rules.in_range("optim.muon_momentum", optim.muon_momentum, 0.0, 1.0, usual.muon_momentum);
+  rules.at_least("optim.qk_clip", optim.qk_clip, 0.0);
   rules.at_least("optim.warmup_steps", optim.warmup_steps, 0);
   rules.at_least("optim.decay_steps", optim.decay_steps, 0);
   rules.at_least("optim.clip_norm", optim.clip_norm, 0.0);
@@ -148,6 +149,26 @@ void muon_rules(ConfigRules& rules, const RunConfig& config) {
   need(config.parallel.staleness <= 0,
        "updates inside the planned step, but with parallel.staleness a server updates at any time",
        "set parallel.staleness = 0 or optim.name = \"adamw\"");
+}
+
+// QK-clip scales weights that Muon updates, on both sides of the logits.
+void qk_clip_rules(ConfigRules& rules, const RunConfig& config) {
+  if (!(config.optim.qk_clip > 0.0)) return;
+  const std::string remedy = "set optim.qk_clip = 0.0, or ";
+  rules.require(
+      config.optim.name == OptimizerKind::Muon, "optim.qk_clip",
+      fmt::format("is a part of Muon, but optim.name = \"{}\"", name_of(config.optim.name)),
+      remedy + "optim.name = \"muon\"");
+  rules.require(config.model.lora_rank <= 0, "optim.qk_clip",
+                fmt::format("scales the weights of queries and keys, which model.lora_rank = {} "
+                            "keeps as they are",
+                            config.model.lora_rank),
+                remedy + "model.lora_rank = 0");
+  rules.require(config.optim.frozen.empty(), "optim.qk_clip",
+                fmt::format("scales queries and keys together, but optim.frozen = \"{}\" may keep "
+                            "one of them",
+                            config.optim.frozen),
+                remedy + "optim.frozen = \"\"");
 }
 
 // What gradients, moments and weights are kept in.
@@ -418,6 +439,7 @@ std::vector<ConfigProblem> broken_rules(const RunConfig& config,
   token_rules(rules, config);
   optim_rules(rules, config);
   muon_rules(rules, config);
+  qk_clip_rules(rules, config);
   state_dtype_rules(rules, config);
   parallel_rules(rules, config, data_vocab_size.value_or(0));
   sum_tree_rules(rules, config);

@@ -60,6 +60,7 @@ struct StageShape {
   uint64_t again = 0;       // Recompute::Fit: the values that layers compute again (graph/keep.h)
   DType grad = DType::F32;  // of the parameters' gradients: fp32 or bf16
   bool documents = false;   // those of one sequence do not see each other (DataConfig)
+  bool reports_logits = false;  // attention reports the largest logit of every head (qk_clip)
 
   // True if the layers compute anything again.
   bool recomputes() const {

@@ -82,6 +82,7 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
   mirror_ = groups_.pp().split(std::min(pp, plan.mesh.pp - 1 - pp), pp, "mirror");
   tied_ = groups_.pp().split(holds_an_end(rank_, plan) ? 0 : 1, pp, "tied");
 
+  optimizer_.clip_logits_of(plan.model);
   for (size_t c = 0; c < rank_.chunks.size(); ++c) {
     const ChunkTables& chunk = rank_.chunks[c];
     const ChunkRegions& regions = rank_.memory.chunks[c];

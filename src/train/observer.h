@@ -33,6 +33,10 @@ struct StepReport {
   // Means over layers and tokens, without their weights in the loss. Absent if the model is not
   // trained on them.
   std::optional<double> aux_loss, z_loss;
+  // With optim.qk_clip: the largest attention logit of the step, and of how many heads it was above
+  // the limit, so that their weights were scaled.
+  std::optional<double> max_logit;
+  int64_t clipped_heads = 0;
   // Parts of step_s on this rank. Without them: how long training stood still for saves since the
   // report before, in the step and between steps.
   double compute_s = 0.0;

@@ -224,6 +224,12 @@ StepReport Trainer::run_step() {
     noise_scale_.add(*small, {report.grad_norm, report.tokens});
     report.noise_scale = noise_scale_.tokens();
   }
+  if (const std::span<const float> logits = result.largest_logits; !logits.empty()) {
+    report.max_logit = *std::max_element(logits.begin(), logits.end());
+    report.clipped_heads = std::count_if(logits.begin(), logits.end(), [&](float logit) {
+      return !report.skipped && double(logit) > plan.config.optim.qk_clip;
+    });
+  }
   report.expert_loads = result.expert_loads;
   report.num_experts = result.expert_loads.empty() ? 0 : plan.model.experts;
   const RouterLossMeans routers =

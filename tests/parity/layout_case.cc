@@ -19,7 +19,8 @@ std::string Case::name() const {
       name_of(schedule), zero, hsdp_shard, name_of(recompute), dropout, name_of(offload),
       bucket_bytes, prefetch, clip_norm, post_validate ? " post-validated" : "",
       is_wide ? " wide" : "", tp_overlap ? " overlapped" : "", in_slices ? " in slices" : "",
-      servers, order, layers, sequences, room, int(kept), muon ? " muon" : "", frozen,
+      servers, order, layers, sequences, room, int(kept),
+      muon ? fmt::format(" muon {}", qk_clip) : "", frozen,
       lora_rank > 0 ? fmt::format(" lora {} {}", lora_rank, lora_targets) : "",
       document_mask ? " document mask" : "");
 }
@@ -100,6 +101,7 @@ RunConfig config_of(const Case& c) {
   config.precision.compute = c.compute;
   keep_state(config, c.kept);
   if (c.muon) config.optim.name = OptimizerKind::Muon;
+  config.optim.qk_clip = c.qk_clip;
   config.optim.frozen = c.frozen;
   config.model.lora_rank = c.lora_rank;
   config.model.lora_targets = c.lora_targets;
@@ -150,6 +152,7 @@ const LayoutRun& reference_of(const Case& c) {
            .layers = c.layers,
            .sequences = c.sequences,
            .muon = c.muon,
+           .qk_clip = c.qk_clip,
            .frozen = c.frozen,
            .lora_rank = c.lora_rank,
            .lora_targets = c.lora_targets,

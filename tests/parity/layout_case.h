@@ -45,6 +45,7 @@ struct Case {
   // Recompute::Fit: how much of what "none" stores more than "full" the limit leaves.
   double room = 1.0;
   bool muon = false;
+  double qk_clip = 0.0;     // with muon
   std::string frozen = "";  // patterns of parameters
   int lora_rank = 0;
   std::string lora_targets = "all";

@@ -89,7 +89,7 @@ class RankRun {
     for (int step = steps_.first; step < steps_.end; ++step) {
       std::optional<uint64_t> next;
       if (steps_.runs_ahead && step + 1 < steps_.end) next = sample_of(step + 1);
-      const StepResult outcome = engine.step(sample_of(step), 1e-2, false, next);
+      const StepResult outcome = engine.step(sample_of(step), steps_.lr, false, next);
       const std::lock_guard lock(mutex_);
       if (!engine.executor().is_ahead()) {
         differences += traffic_difference(plan_, engine, ranks_per_node(), step + 1 - steps_.first,
@@ -107,6 +107,8 @@ class RankRun {
       result_.grad_norms.push_back(outcome.update.grad_norm);
       result_.expert_loads.insert(result_.expert_loads.end(), outcome.expert_loads.begin(),
                                   outcome.expert_loads.end());
+      result_.largest_logits.insert(result_.largest_logits.end(), outcome.largest_logits.begin(),
+                                    outcome.largest_logits.end());
       result_.router_losses.insert(result_.router_losses.end(), outcome.router_losses.begin(),
                                    outcome.router_losses.end());
     }
@@ -220,6 +222,7 @@ std::string difference(const LayoutRun& a, const LayoutRun& b) {
   if (a.grad_norms != b.grad_norms) return "gradient norms";
   if (a.expert_loads != b.expert_loads) return "experts' loads";
   if (a.router_losses != b.router_losses) return "routers' losses";
+  if (a.largest_logits != b.largest_logits) return "largest attention logits";
   if (a.val_loss != b.val_loss) return "validation loss";
   const std::string gradient = difference(a.first_moments, b.first_moments);
   if (!gradient.empty()) return "gradient of " + gradient;

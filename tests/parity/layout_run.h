@@ -22,6 +22,7 @@ struct LayoutRun {
   std::map<std::string, std::vector<float>> visits;
   std::vector<int64_t> expert_loads;   // of all steps, as in StepResult::expert_loads
   std::vector<int64_t> router_losses;  // of all steps
+  std::vector<float> largest_logits;   // of all steps, as in StepResult::largest_logits
   double val_loss = 0.0;
   int64_t num_rollbacks = 0;                  // of all ranks
   int64_t num_begun_ahead = 0;                // steps begun before Validate, over all ranks
@@ -36,7 +37,8 @@ struct RunSteps {
   std::string load_from;                // a checkpoint; "": initial parameters
   std::string save_to;                  // a folder of checkpoints; "": none
   const TokenSource* source = nullptr;  // null: every target is valid
-  bool runs_ahead = true;               // each step knows the next one
+  double lr = 1e-2;
+  bool runs_ahead = true;  // each step knows the next one
   bool reads_visits = false;
   bool evaluates = true;   // after the last step
   int ranks_per_node = 0;  // ranks that share memory; 0: all

@@ -64,6 +64,9 @@ struct AttentionForwardArgs {
   MatrixRef out_T_HD;  // written
   TensorRef lse_HT;    // fp32, written: log-sum-exp of the scaled scores; absent: not computed
   AttentionWindow window;
+  // fp32 [H]: raised to the largest scaled score that a query of the head sees; absent: not
+  // computed. The maximum of several calls is exact, in any order.
+  TensorRef max_H = {};
 };
 void attention_forward_ref(Stream& stream, const AttentionForwardArgs& args);
 

@@ -69,6 +69,8 @@ void check_attention(const AttentionForwardArgs& args) {
   check_matrices({{"k", args.k_T_KD}, {"v", args.v_T_KD}}, shape.num_sequences * shape.kv_len,
                  shape.num_kv_heads * shape.head_dim, dtype);
   if (args.lse_HT) check_statistic("lse", args.lse_HT, shape);
+  if (args.max_H)
+    check_tensor("the heads' largest logits", args.max_H, shape.num_heads, DType::F32);
   check_window(args.window, shape);
 }
 

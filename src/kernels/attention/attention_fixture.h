@@ -32,7 +32,8 @@ struct AttentionOperands {
         out(dtype, q_rows, q_cols, 1, 3),
         dout(dtype, q_rows, q_cols, 2, 4),
         lse(DType::F32, 1, shape.num_heads * q_rows, 0, 5),
-        delta(DType::F32, 1, shape.num_heads * q_rows, 0, 6) {}
+        delta(DType::F32, 1, shape.num_heads * q_rows, 0, 6),
+        max(size_t(shape.num_heads), -INFINITY) {}
 
   MatrixRef part(RandomMatrix& x, int index) const {
     const int64_t begin = index == 0 ? 0 : q_cols + (index - 1) * kv_cols;
@@ -40,7 +41,9 @@ struct AttentionOperands {
     return rows_of(cols, 0, index == 0 ? q_rows : kv_rows);
   }
   AttentionForwardArgs forward() {
-    return {shape, dropout, part(qkv, 0), part(qkv, 1), part(qkv, 2), out, lse.row(), window()};
+    return {shape,        dropout,      part(qkv, 0),
+            part(qkv, 1), part(qkv, 2), out,
+            lse.row(),    window(),     {max.data(), DType::F32, Shape{int64_t(max.size())}}};
   }
   AttentionBackwardArgs backward() {
     return {shape,     dropout,     part(qkv, 0),  part(qkv, 1),  part(qkv, 2),  out,     dout,
@@ -64,6 +67,7 @@ struct AttentionOperands {
   AttentionDropout dropout;
   int64_t q_rows, kv_rows, q_cols, kv_cols;
   RandomMatrix qkv, dqkv, out, dout, lse, delta;
+  std::vector<float> max;      // [head] the largest logit
   std::vector<int32_t> first;  // empty: no window
 };
 

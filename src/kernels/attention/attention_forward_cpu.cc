@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -21,6 +22,7 @@ struct ForwardState {
   float* scores;     // [kGroupRows][kTile]
   U* probabilities;  // [kGroupRows][kTile]
   U* q_copy;         // [row][P], if rows of q cannot be read in place
+  float* largest;    // [head of the block][kLanes]: scores without the scale, if they are reported
   float* reference;  // [row]: reference value of the exponentials
   float* sum;        // [row][kLanes]: sums of exponentials by lane
   float* out;        // [row][P]
@@ -86,6 +88,9 @@ ForwardState<ComputeType<T>> Forward<T>::start(const Block& block, std::byte* wo
   s.sum = cursor.take<float>(rows * kLanes);
   s.out = cursor.take<float>(rows * width);
   s.q_copy = cursor.take<U>(reads_in_place<T>(shape.head_dim) ? 0 : rows * width);
+  const int64_t num_reported = args.max_H ? block.num_heads : 0;
+  s.largest = cursor.take<float>(num_reported * kLanes);
+  std::fill_n(s.largest, num_reported * kLanes, -std::numeric_limits<float>::infinity());
   std::fill_n(s.reference, rows, kNoReference);
   std::fill_n(s.sum, rows * kLanes, 0.0f);
   std::fill_n(s.out, rows * width, 0.0f);
@@ -125,6 +130,10 @@ TRIREME_INLINE void Forward<T>::softmax_row(const Group& group, const Block& blo
   F32x16 greatest = x[0];
 #pragma GCC unroll 4
   for (int64_t v = 1; v < kVectors; ++v) greatest = max(greatest, x[v]);
+  if (args.max_H) [[unlikely]] {
+    float* largest = s.largest + (group.head - block.head) * kLanes;
+    store(largest, max(load(largest), greatest));
+  }
   greatest = greatest * to_powers_of_two;
   F32x16 sum = load(s.sum + row * kLanes);
   if (any_greater(greatest, broadcast(s.reference[row] + kSlack))) [[unlikely]] {
@@ -228,8 +237,20 @@ void Forward<T>::attend(const Block& block, int64_t key, const ForwardState<U>& 
   }
 }
 
+// Raises `at` to x. Other threads do the same at the same time.
+void raise(float& at, float x) {
+  std::atomic_ref<float> shared(at);
+  float before = shared.load(std::memory_order_relaxed);
+  while (before < x && !shared.compare_exchange_weak(before, x, std::memory_order_relaxed)) {
+  }
+}
+
 template <typename T>
 void Forward<T>::finish(const Block& block, const ForwardState<U>& s) const {
+  for (int64_t h = 0; args.max_H && h < block.num_heads; ++h) {
+    const float largest = reduce_max(load(s.largest + h * kLanes)) * shape.scale;
+    raise(static_cast<float*>(args.max_H.data)[block.head + h], largest);
+  }
   const int64_t width = padded_dim(shape.head_dim);
   for (int64_t row = 0; row < block.num_heads * block.count; ++row) {
     const int64_t head = block.head + row / block.count;

@@ -65,6 +65,7 @@ struct Head {
 struct Probabilities {
   std::vector<double> of_key;
   double log_sum_exp = 0.0;
+  double greatest = -std::numeric_limits<double>::infinity();  // of the scaled scores
 };
 
 Probabilities softmax(const Head& head, const HeadView& q, const HeadView& k, int64_t query) {
@@ -80,6 +81,7 @@ Probabilities softmax(const Head& head, const HeadView& q, const HeadView& k, in
     p.of_key[key] = head.dot(q, query, k, int64_t(key)) * head.shape.scale;
   }
   const double greatest = *std::max_element(p.of_key.begin(), p.of_key.end());
+  p.greatest = greatest;
   double sum = 0.0;
   for (double& score : p.of_key) sum += score = std::exp(score - greatest);
   for (double& probability : p.of_key) probability /= sum;
@@ -94,6 +96,10 @@ void forward(const Head& head, const AttentionForwardArgs& args) {
     const Probabilities p = softmax(head, q, k, query);
     if (args.lse_HT) {
       args.lse_HT.as<float>()[head.statistic_index(query)] = float(p.log_sum_exp);
+    }
+    if (args.max_H) {
+      float& greatest = args.max_H.as<float>()[head.head];
+      greatest = std::max(greatest, float(p.greatest));
     }
     for (int64_t d = 0; d < head.shape.head_dim; ++d) {
       double sum = 0.0;

@@ -11,6 +11,9 @@ TEST(Attention, AgreesWithReferenceForEveryInstructionSetAndDType) {
     kernels.attention_forward(threads.stream, got.forward());
     expect_near(got.out, want.out, dtype);
     expect_near(got.lse, want.lse, dtype);
+    for (size_t head = 0; head < want.max.size(); ++head) {
+      ASSERT_NEAR(got.max[head], want.max[head], 1e-5 * std::abs(want.max[head]) + 1e-6);
+    }
     if (testing::Test::HasFatalFailure()) return;
     attention_backward_ref(threads.stream, want.backward());
     kernels.attention_backward(threads.stream, got.backward());
@@ -33,6 +36,7 @@ TEST(Attention, BitsDoNotDependOnThreads) {
       kernels.attention_backward(threads->stream, got.backward());
       ASSERT_TRUE(got.out == want.out);
       ASSERT_TRUE(got.lse == want.lse);
+      ASSERT_EQ(got.max, want.max);
       ASSERT_TRUE(got.delta == want.delta);
       ASSERT_TRUE(got.dqkv == want.dqkv);
     }
@@ -59,6 +63,30 @@ TEST(Attention, BitsOfAQueryDoNotDependOnTheOthers) {
       kernels.attention_forward(threads.stream, part);
     }
     ASSERT_TRUE(got.out == want.out);
+    ASSERT_EQ(got.max, want.max);
+  });
+}
+
+// The largest logit is the largest one that a query sees, and asking for it changes no other bit.
+TEST(Attention, TheLargestLogitIsThatOfAVisibleKey) {
+  TestStream threads(2);
+  for_every_case([&](const KernelTable& kernels, AttentionOperands& want, DType) {
+    AttentionOperands got = want;
+    kernels.attention_forward(threads.stream, want.forward());
+    AttentionForwardArgs without = got.forward();
+    without.max_H = {};
+    kernels.attention_forward(threads.stream, without);
+    ASSERT_TRUE(got.out == want.out && got.lse == want.lse);
+    ASSERT_EQ(got.max, std::vector<float>(got.max.size(), -INFINITY));
+    for (size_t head = 0; head < want.max.size(); ++head) {
+      float largest_lse = -INFINITY;
+      for (int64_t t = 0; t < want.q_rows; ++t) {
+        largest_lse = std::max(largest_lse, want.lse.get(0, int64_t(head) * want.q_rows + t));
+      }
+      // A log-sum-exp lies above its largest term, by the logarithm of the number of terms at most.
+      ASSERT_LE(want.max[head], largest_lse + 1e-4f * std::abs(largest_lse));
+      ASSERT_GE(want.max[head], largest_lse - std::log(float(want.shape.kv_len)) - 1e-4f);
+    }
   });
 }
 
