@@ -79,10 +79,10 @@ Result<int> run_bench_train(const BenchTrainOptions& options, CommandIo& io) {
   io.out << fmt::format(
       "{} tokens/s, {} a step (median of {}), MFU {:.1f}% of {} FLOP/s, arena {}, resident {}, "
       "first step after {}\n",
-      format_rate(measured.tokens_per_s), format_duration(measured.median_step_s),
+      format_rate(measured.tokens_per_s), format_seconds(measured.median_step_s),
       measured.step_seconds.size(), 100.0 * measured.mfu, format_rate(measured.peak_flops),
       format_bytes(measured.arena_peak_bytes), format_bytes(measured.rss_peak_bytes),
-      format_duration(measured.first_step_after_s));
+      format_seconds(measured.first_step_after_s));
   if (options.times_ops) io.out << ops_text(measured);
   return 0;
 }

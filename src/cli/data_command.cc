@@ -168,7 +168,7 @@ Status run_data_prepare(const DataPrepareOptions& options, std::ostream& out, st
   for (const std::string& note : report.notes) err << "note: " << note << '\n';
   const int64_t bytes = report.train.text_bytes + report.val.text_bytes;
   err << fmt::format("encoded {} in {} on {} threads\n", format_bytes(bytes),
-                     format_duration(seconds), team.size());
+                     format_seconds(seconds), team.size());
   const auto print = [&](const char* name, const TokenFileHeader& header, int64_t num_counted) {
     out << describe(options.out + name, header);
     if (header.has_loss_mask) out << fmt::format("the loss counts {} of them\n", num_counted);

@@ -249,7 +249,7 @@ Result<int> run_eval(const EvalOptions& options, CommandIo& io) {
   io.out << fmt::format("perplexity      {:.4f}\n", numbers.perplexity)
          << fmt::format("top-1           {:.2f} %\n", 100.0 * numbers.top1);
   io.err << fmt::format("{} tokens in {} on {} rank{}: {} tokens/s\n", result.valid_tokens,
-                        format_duration(seconds), num_ranks, num_ranks == 1 ? "" : "s",
+                        format_seconds(seconds), num_ranks, num_ranks == 1 ? "" : "s",
                         format_rate(double(result.valid_tokens) / std::max(seconds, 1e-9)));
   return 0;
 }

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "compile/layer_values.h"
 #include "compile/step_price.h"
+#include "program/action_legend.h"
 
 namespace trireme {
 namespace {
@@ -122,10 +123,11 @@ std::string memory_text(const RunPlan& plan) {
   const RankPlan& rank = plan.pipeline.front();
   const int64_t peak_action = rank.memory.peak_action;
   std::string text = fmt::format(
-      "memory of rank 0 reaches its peak at {}, action {} of {}; its largest tensors, all copies "
-      "together\n",
+      "memory of rank 0 reaches its peak at {}, action {} of {} ({}); its largest tensors, all "
+      "copies together\n",
       to_string(rank.program[size_t(peak_action)], plan.schedule.num_chunks), peak_action + 1,
-      rank.program.size());
+      rank.program.size(),
+      action_legend({rank.program[size_t(peak_action)]}, plan.schedule.num_chunks));
   for (const PlannedTensor& planned : largest_tensors(plan)) {
     const TensorSpec& tensor = *planned.tensor;
     text += fmt::format("  {:<14}{:>10}  {} {} {}{}\n", name_of(planned.memory_class),

@@ -73,7 +73,7 @@ Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
            });
   io.out << stops.rest() << "\n" << std::flush;
   const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
-  io.err << fmt::format("{} tokens in {}: {} tokens/s\n", num_generated, format_duration(seconds),
+  io.err << fmt::format("{} tokens in {}: {} tokens/s\n", num_generated, format_seconds(seconds),
                         format_rate(double(num_generated) / std::max(seconds, 1e-9)));
   return 0;
 }

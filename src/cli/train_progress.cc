@@ -90,7 +90,7 @@ void TrainProgress::on_sample(const SampleReport& report) {
 
 void TrainProgress::on_checkpoint(const CheckpointReport& report) {
   say(fmt::format("step {}: saved {} in {}", report.step, report.path,
-                  format_duration(report.seconds)));
+                  format_seconds(report.seconds)));
 }
 
 void TrainProgress::on_message(std::string_view message) { say(std::string(message)); }

@@ -41,6 +41,18 @@ const std::vector<std::vector<std::string>> kWrongInputs = {
     {"train", "tiny.toml", "--out", "run"},
     {"train", "tiny.toml", "--resume", "missing", "--out", "new"},
     {"train", "tiny.toml", "--resume", "run", "--set", "model.layers=5", "--out", "new"},
+    {"train", "tiny.toml", "--set", "data.document_mask=yes"},
+    {"train", "tiny.toml", "--set", "optim.qk_clip=100"},
+    {"train", "tiny.toml", "--set", "model.lora_alpha=16"},
+    {"train", "tiny.toml", "--set", "model.lora_rank=4", "--set", "model.lora_targets=wz"},
+    {"train", "tiny.toml", "--set", "model.lora_rank=4", "--set", "optim.name=muon", "--set",
+     "optim.qk_clip=100"},
+    {"train", "tiny.toml", "--resume", "run", "--set", "model.lora_alpha=16", "--out", "new"},
+    {"sweep", "tiny.toml"},
+    {"sweep", "tiny.toml", "--over", "optim.lr=1e-4...1e-2"},
+    {"sweep", "tiny.toml", "--over", "optim.lrs=1e-4,1e-3"},
+    {"sweep", "tiny.toml", "--over", "optim.lr=1e-2..1e-4:log5"},
+    {"sweep", "tiny.toml", "--lr-range", "1..1e-3"},
     {"generate"},
     {"generate", "missing", "-p", "Once"},
     {"generate", ".", "-p", "Once"},
@@ -124,7 +136,7 @@ TEST_F(WrongInputs, EachGetsItsExitCodeAndTheMessageOfThePage) {
       EXPECT_EQ(answer.out, "");
     }
   }
-  EXPECT_EQ(kWrongInputs.size(), 35u);
+  EXPECT_EQ(kWrongInputs.size(), 46u);
   EXPECT_FALSE(fs::exists("new")) << "a refused run leaves no folder";
   const std::string page = read_text_file((root_ / "docs" / "wrong_inputs.md").string()).value();
   const size_t begin = page.find("| input |");

@@ -200,7 +200,12 @@ GgufModel read_model(const GgufHeader& header) {
 Status check_gguf(const ModelSpec& model, ForeignFamily family) {
   const auto refuse = [](const std::string& why) { return Error{ErrorKind::Infeasible, why}; };
   const bool is_cohere = family == ForeignFamily::Cohere;
-  if (family == ForeignFamily::Deepseek) return refuse(std::string(kUndivided));
+  if (family == ForeignFamily::Deepseek) {
+    return refuse(std::string(kUndivided) +
+                  "; a Hugging Face folder (--format hf) can hold this model with its shared "
+                  "experts or dense "
+                  "layers, and so can a GGUF if it was trained with model.balance_rate above 0");
+  }
   if (family == ForeignFamily::Gpt2 && model.mlp != MlpType::GeluTanh) {
     return refuse("a GGUF of gpt2 means GELU by tanh; the model has another activation");
   }

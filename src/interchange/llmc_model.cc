@@ -69,8 +69,9 @@ std::vector<ForeignTensor> llmc_tensors(const ModelSpec& model, int64_t padded_v
 
 Status check_model(const ModelSpec& model) {
   const auto refuse = [](const std::string& what) {
-    return Error{ErrorKind::Infeasible,
-                 "a file of llm.c holds a GPT-2 with " + what + "; this model does not have that"};
+    return Error{ErrorKind::Infeasible, "a file of llm.c holds a GPT-2 with " + what +
+                                            "; this model does not have that; a Hugging Face "
+                                            "folder (--format hf) holds more kinds"};
   };
   TRIREME_TRY(family, foreign_family(model));
   if (family != ForeignFamily::Gpt2) return refuse("learned positions");

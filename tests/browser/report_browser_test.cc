@@ -37,6 +37,12 @@ class ReportInABrowser : public testing::Test {
         folder();
     must_run(train + "/one");
     must_run(train + "/other --set parallel.schedule=zb_h1 --set optim.lr=0.002");
+    // More ranks than a page lists.
+    must_run(std::string(TRIREME_PROGRAM) + " train " + TRIREME_SOURCE +
+             "/configs/tiny-gpt2.toml --set run.steps=4 --set run.threads_per_rank=1 " +
+             "--set parallel.pp=2 --set parallel.dp=9 --set parallel.zero=1 " +
+             "--set batch.global_sequences=18 --set run.comm_timeout_s=300 --out " + folder() +
+             "/many");
     must_run(std::string(TRIREME_PROGRAM) + " report --compare " + folder() + "/one " + folder() +
              "/other");
     // A sweep in which one trial is stopped and one diverges, and a learning-rate range test.
@@ -319,6 +325,37 @@ TEST_F(ReportInABrowser, ThePredictedTimelineEndsWhereTheTextSays) {
                              "rank.predicted.end_us.at(-1)))")
                   .get<double>(),
               browser_->evaluate("data.plan.summary.step_s * 1e6").get<double>(), 0.1);
+}
+
+// The canvas ends with the last box, at the time that the text beside the buttons names.
+TEST_F(ReportInABrowser, TheTimelineEndsWithItsLastBox) {
+  for (const char* page : {"/one/report.html", "/plan.html", "/schedule.html"}) {
+    open({}, page);
+    const char* last =
+        "Math.max(...(data.plan || data.runs[0]).ranks.ranks.flatMap(rank => ["
+        "...(rank.predicted ? rank.predicted.end_us : []), "
+        "...((rank.measured || [{end_us: [0]}])[0]).end_us]))";
+    EXPECT_NEAR(range("to") * 1e6, browser_->evaluate(last).get<double>(), 0.01) << page;
+  }
+}
+
+// More than 16 ranks are shown as classes that the plan predicts alike, each with its count.
+TEST_F(ReportInABrowser, ManyRanksFoldIntoClassesWithCounts) {
+  for (const bool is_phone : {false, true}) {
+    open({.width = is_phone ? 390 : 1280, .height = 900}, "/many/report.html");
+    const std::string text =
+        browser_->evaluate("document.querySelector('#attribution').textContent");
+    EXPECT_NE(text.find("18 of 18 ranks are shown, as 2 classes"), std::string::npos) << text;
+    // The table of memory has a row for each class, and every rank belongs to one.
+    EXPECT_EQ(browser_->evaluate("[...document.querySelector('#bytes table').rows].slice(1).map("
+                                 "row => row.cells[0].textContent.split(':')[0]).join()"),
+              "9 ranks,9 ranks");
+    EXPECT_EQ(browser_->evaluate("document.querySelectorAll('#bytes .bad').length"), 0);
+    scroll_to("#attribution");
+    look(is_phone ? "many_phone" : "many");
+    scroll_to("#bytes");
+    look(is_phone ? "many_bytes_phone" : "many_bytes");
+  }
 }
 
 // The lowest and the highest grid line of a chart carry a number and enclose its curves.

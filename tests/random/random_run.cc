@@ -264,6 +264,7 @@ class RunDraw {
     if (optim.name == OptimizerKind::Muon && is_refused_with_muon && !is_one_of(20)) {
       optim.name = OptimizerKind::AdamW;
     }
+    if (optim.name == OptimizerKind::Muon && is_one_of(2)) optim.qk_clip = 0.05;
     if (is_one_of(4)) {
       optim.grad_dtype = any_choice<StateChoice>();
       optim.moment_dtype = any_choice<StateChoice>();

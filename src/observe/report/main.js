@@ -207,10 +207,10 @@ function drawRuns(runs) {
   drawSpent(run);
   drawFailures(run);
   drawTimeline(run.ranks);
-  drawAttribution(run.summary, run.ranks);
+  drawAttribution(run.summary);
   drawDiagnosis(run.summary.diagnosis);
   drawMemory(run.ranks);
-  drawBytes(run.summary, run.ranks);
+  drawBytes(run.summary);
   drawSamples(runs);
   drawConfiguration(run);
   drawReproduction(run);

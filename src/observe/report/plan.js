@@ -27,7 +27,7 @@ function drawPlan(plan) {
   drawGoodput(plan.goodput);
   drawTimeline(plan.ranks);
   if (!plan.summary) return;
-  drawAttribution(plan.summary, plan.ranks);
+  drawAttribution(plan.summary);
   drawDiagnosis(plan.summary.diagnosis);
   drawMemory(plan.ranks);
   const shown = plan.summary.ranks;

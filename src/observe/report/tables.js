@@ -25,15 +25,19 @@ function namesOfParts(all) {
 }
 const partColor = name => `var(--time-${name.replace('exposed ', '')})`;
 
+// A class of ranks, or a run that is compared, has a name.
+const headOfRank = rank => rank.name || `rank ${rank.rank}`;
+
 // Stacked bars. Rows are {rank, name, parts: [[name, amount]]}, grouped by rank; `head` replaces
 // the name of the rank. `color` maps the name of a part to a colour, `text` formats an amount.
 function stackedBars(rows, label, color, text) {
   const total = row => row.parts.reduce((sum, part) => sum + part[1], 0);
   const longest = Math.max(...rows.map(total), 1e-12);
   const hasNames = rows.some(row => row.name);
-  const headOf = row => row.head || 'rank ' + row.rank.rank;
+  const headOf = row => row.head || headOfRank(row.rank);
   const hasHeads = rows.some(row => row.head);
   const W = pictureWidth(true), L = hasNames ? 132 : hasHeads ? 104 : 74, R = 84;
+  const isAbove = hasNames && rows.some(row => headOf(row).length > 11);  // it has a line of its own
   let y = 4;
   const picture = svg('svg', {role: 'img', 'aria-label': label});
   rows.forEach((row, i) => {
@@ -43,6 +47,7 @@ function stackedBars(rows, label, color, text) {
       const name = svg('text', {x: 0, y: y + 13}, headOf(row));
       name.style.fill = 'var(--ink)';
       picture.append(name);
+      if (isAbove) y += 18;
     }
     picture.append(svg('text', {x: L - 8, y: y + 13, 'text-anchor': 'end'}, row.name));
     let x = L;
@@ -67,8 +72,8 @@ function stackedBars(rows, label, color, text) {
 // Two bars per rank: predicted above measured.
 function timeBars(ranks) {
   const rows = ranks.flatMap(rank => [
-    {rank, name: 'predicted', parts: partsOf(rank.time.predicted)},
-    {rank, name: 'measured', parts: partsOf(rank.time.measured)}]).filter(row => row.parts.length);
+    {rank, head: rank.name, name: 'predicted', parts: partsOf(rank.time.predicted)},
+    {rank, head: rank.name, name: 'measured', parts: partsOf(rank.time.measured)}]).filter(row => row.parts.length);
   const names = namesOfParts(rows.map(row => row.parts));
   return [html('div', 'bar', ...names.map(name => legendKey(partColor(name), name))),
           stackedBars(rows, 'time of a step by what it was spent on', partColor, secondsText)];
@@ -83,7 +88,7 @@ function timeTable(ranks) {
       const time = rank.time[side];
       if (!time) continue;
       const parts = Object.fromEntries(partsOf(time));
-      rows.push([side === 'predicted' ? rank.name || `rank ${rank.rank}` : '', side,
+      rows.push([side === 'predicted' ? headOfRank(rank) : '', side,
                  ...names.map(name => secondsText(parts[name] || 0)), secondsText(time.step),
                  side === 'measured' ? errorText(rank.time.predicted.step, time.step) : '']);
     }
@@ -91,16 +96,70 @@ function timeTable(ranks) {
   return table(['', '', ...names, 'step (median)', 'error'], rows);
 }
 
-// If there are many ranks, shows those of the timeline, by rank number.
-function someRanks(summary, ranks) {
-  const all = summary.ranks || [];
-  if (all.length <= 16 || !ranks) return all.slice(0, 16);
-  const shown = new Set(ranks.ranks.map(rank => rank.rank));
-  return all.filter(rank => shown.has(rank.rank));
+// The mean of objects of numbers, key by key; an object in an object likewise.
+function meanOf(all) {
+  return Object.fromEntries(Object.keys(all[0]).map(key => [key, typeof all[0][key] === 'object' ?
+      meanOf(all.map(one => one[key] || {})) :
+      all.reduce((sum, one) => sum + (one[key] || 0), 0) / all.length]));
 }
 
-function drawAttribution(summary, ranks) {
-  const shown = someRanks(summary, ranks).filter(rank => rank.time);
+// "0-3, 8" for sorted numbers.
+function numberRanges(numbers) {
+  const ranges = [];
+  for (const n of numbers) {
+    const last = ranges.at(-1);
+    if (last && n === last[1] + 1) last[1] = n;
+    else ranges.push([n, n]);
+  }
+  const shown = ranges.slice(0, 3).map(([from, to]) => from === to ? String(from) : `${from}-${to}`);
+  return shown.join(', ') + (ranges.length > 3 ? ', …' : '');
+}
+
+// Ranks of one class: those for which the plan predicts the same times. Measured times are means.
+// Bytes are those of one rank: if measured bytes differ from predicted ones, of the rank where they
+// differ most, else of the rank with the most.
+function foldedClass(members) {
+  const [first] = members, numbers = members.map(rank => rank.rank);
+  const sum = bytes => Object.values(bytes || {}).reduce((total, one) => total + one, 0);
+  const chosen = (what, amount) => {
+    const sides = members.map(rank => rank[what]).filter(Boolean);
+    const rate = ({predicted, measured}) =>
+        [measured ? Math.abs(amount(measured) - amount(predicted)) : 0, amount(predicted)];
+    return sides.sort((a, b) => rate(b)[0] - rate(a)[0] || rate(b)[1] - rate(a)[1])[0];
+  };
+  const timed = members.filter(rank => rank.time && rank.time.measured);
+  return {...first, members: numbers,
+          name: members.length === 1 ? `rank ${first.rank}` :
+              `${members.length} ranks: ${numberRanges(numbers)}`,
+          memory: chosen('memory', memory => memory.peak), traffic: chosen('traffic', sum),
+          time: first.time && {...first.time, measured: timed.length ?
+              meanOf(timed.map(rank => rank.time.measured)) : undefined}};
+}
+
+// All ranks, or if there are more than 16, one entry for every class of ranks.
+function someRanks(summary) {
+  const all = summary.ranks || [];
+  if (all.length <= 16) return all;
+  const classes = new Map();
+  for (const rank of all) {
+    const key = JSON.stringify((rank.time || {}).predicted);
+    if (!classes.has(key)) classes.set(key, []);
+    classes.get(key).push(rank);
+  }
+  return [...classes.values()].map(foldedClass).slice(0, 16);
+}
+
+// Says that rows are classes instead of ranks.
+function foldedText(summary, shown) {
+  if (!shown.some(rank => rank.members)) return null;
+  const folded = shown.reduce((sum, rank) => sum + rank.members.length, 0);
+  return html('p', 'soft', `${folded} of ${summary.ranks.length} ranks are shown, as ` +
+      `${shown.length === 1 ? 'one class' : shown.length + ' classes'} of ranks with the same ` +
+      'predicted times. Measured times are means over a class.');
+}
+
+function drawAttribution(summary) {
+  const shown = someRanks(summary).filter(rank => rank.time);
   if (!shown.length) return;
   const error = summary.step_s_predicted && summary.step_s ? html('p', '',
       `A step was predicted to take ${secondsText(summary.step_s_predicted)} and took ` +
@@ -108,7 +167,8 @@ function drawAttribution(summary, ranks) {
       `${errorText(summary.step_s_predicted, summary.step_s)}.` +
       (summary.hardware ? ` The prediction is for ${summary.hardware}.` : '')) : null;
   const details = html('details', 'card', html('summary', '', 'As a table'), timeTable(shown));
-  fill('attribution', error, html('div', 'card', ...timeBars(shown)), details);
+  fill('attribution', error, foldedText(summary, shown), html('div', 'card', ...timeBars(shown)),
+       details);
 }
 
 // The traffic of experts depends on the router; the prediction assumes a balanced one.
@@ -119,13 +179,14 @@ function equality(predicted, measured, axis) {
       cell('bad', `differs by ${measured - predicted} bytes`);
 }
 
-function drawBytes(summary, ranks) {
-  const shown = someRanks(summary, ranks).filter(rank => rank.memory);
+function drawBytes(summary) {
+  const shown = someRanks(summary).filter(rank => rank.memory);
   if (!shown.length) return;
-  const classes = Object.keys(shown[0].memory.predicted).filter(name => name !== 'peak');
+  const classes = Object.keys(shown[0].memory.predicted).filter(
+      name => name !== 'peak' && shown.some(rank => rank.memory.predicted[name] > 0));
   const memory = shown.map(rank => {
     const {predicted, measured} = rank.memory;
-    return [`rank ${rank.rank}`, ...classes.map(name => bytesText(predicted[name])),
+    return [headOfRank(rank), ...classes.map(name => bytesText(predicted[name])),
             bytesText(predicted.peak), measured ? bytesText(measured.peak) : '–',
             equality(predicted.peak, measured && measured.peak)];
   });
@@ -135,10 +196,13 @@ function drawBytes(summary, ranks) {
     if (!predicted) continue;
     const used = axes.filter(axis => predicted[axis] || (measured && measured[axis]));
     used.forEach((axis, i) => traffic.push([
-      i ? '' : `rank ${rank.rank}`, axis, String(predicted[axis]),
+      i ? '' : headOfRank(rank), axis, String(predicted[axis]),
       measured ? String(measured[axis]) : '–', equality(predicted[axis], measured && measured[axis], axis)]));
   }
-  fill('bytes', html('div', 'card', html('h3', '', 'Highest memory in a step'),
+  const isFolded = shown.some(rank => rank.members);
+  fill('bytes', isFolded ? html('p', 'soft', 'Bytes of a class are those of its rank with the largest ' +
+      'difference between both, or else with the most.') : null,
+       html('div', 'card', html('h3', '', 'Highest memory in a step'),
        table(['', ...classes, 'peak, predicted', 'peak, measured', ''], memory),
        summary.rss_peak ? html('p', 'soft', 'The process of rank 0, with code, stacks and ' +
                                'libraries, had at most ' + bytesText(summary.rss_peak) +

@@ -65,7 +65,7 @@ class Timeline {
       }
     }
     this.lastChunk = Math.max(0, ...this.rows.flatMap(row => row.boxes.map(box => box.chunk || 0)));
-    this.end = Math.max(1, ...this.rows.flatMap(row => row.boxes.map(box => box.end))) * 1.01;
+    this.end = Math.max(1, ...this.rows.flatMap(row => row.boxes.map(box => box.end)));
     let y = 4;
     this.rows.forEach((row, i) => {
       if (i > 0 && this.rows[i - 1].rank !== row.rank) y += this.standsAlone(i - 1) ? 19 : 9;
