@@ -54,6 +54,27 @@ TEST(PlanCommand, PrintsClassesAndListsUpToSixtyFourRanks) {
   }
 }
 
+// The code of the action at which memory reaches its peak is followed by its meaning.
+TEST(PlanCommand, ExplainSaysWhatTheCodeOfItsActionMeans) {
+  const auto explained = [](const std::vector<std::string>& overrides) {
+    std::ostringstream out, err;
+    CommandIo io{out, err};
+    PlanOptions options{.cluster = (kRoot / "clusters" / "dgx-h100.toml").string()};
+    options.explain = true;
+    options.config.files = {(kRoot / "configs" / "tiny-gpt2.toml").string()};
+    options.config.overrides = overrides;
+    EXPECT_TRUE(run_plan(options, io).ok());
+    const std::string text = out.str(), begin = "memory of rank 0 reaches its peak at ";
+    return text.substr(text.find(begin) + begin.size(), 120);
+  };
+  const std::string whole = explained({});
+  EXPECT_EQ(whole.find("BW"), 0u) << whole;
+  EXPECT_NE(whole.find("(BW both gradients, 3 micro-batch 3)"), std::string::npos) << whole;
+  const std::string chunks =
+      explained({"parallel.pp=2", "parallel.schedule=zb_v", "batch.micro_sequences=1"});
+  EXPECT_NE(chunks.find(", 3.1 micro-batch 3 of chunk 1"), std::string::npos) << chunks;
+}
+
 TEST(PlanCommand, RefusesARankThatIsNotThere) {
   EXPECT_TRUE(printed(2, 3).ok());
   for (const int rank : {-1, 4}) {
