@@ -68,7 +68,8 @@ TEST(LoadConfig, PrintedConfigurationReadsBackToTheSameForEveryField) {
     const bool is_bound = field.name == "rope_scaling_factor" || field.name == "min_lr" ||
                           // Only some values are valid, or they depend on other fields.
                           field.name == "loss_scale" || field.name == "skip_samples" ||
-                          field.name == "lora_alpha" || field.name == "lora_targets";
+                          field.name == "lora_alpha" || field.name == "lora_targets" ||
+                          field.name == "qk_clip";
     if (!is_bound) change(field);
   }
   all.optim.schedule = LrScheduleKind::Wsd;     // "range" contradicts a warm-up
