@@ -121,6 +121,8 @@ TEST_F(Metrics, AStepTellsHowEvenlyExpertsAreLoaded) {
     report.aux_loss = 1.25;
     report.z_loss = 0.1;
     report.noise_scale = 1.0 / 7.0;
+    report.max_logit = 12.5;
+    report.clipped_heads = 3;
     metrics->on_step(report);
   }
   const std::vector<Json> all = lines();
@@ -135,6 +137,9 @@ TEST_F(Metrics, AStepTellsHowEvenlyExpertsAreLoaded) {
   EXPECT_EQ(all[3].at("z_loss"), 0.1);
   EXPECT_FALSE(all[2].contains("noise_scale"));
   EXPECT_EQ(all[3].at("noise_scale").get<double>(), 1.0 / 7.0);
+  EXPECT_FALSE(all[2].contains("max_logit") || all[2].contains("clipped_heads"));
+  EXPECT_EQ(all[3].at("max_logit"), 12.5);
+  EXPECT_EQ(all[3].at("clipped_heads"), 3);
 }
 
 TEST(RouterLossMeans, AreOverLayersAndTokensOfWhatTheModelIsTrainedOn) {
