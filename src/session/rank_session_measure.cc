@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+
+#include "calibrate/measure_offload.h"
+#include "calibrate/measure_run_kernels.h"
+#include "comm/calibrate_comm.h"
+#include "kernels/ceilings.h"
+#include "session/rank_hardware.h"
+#include "session/rank_session.h"
+
+namespace trireme {
+
+// All ranks decide alike: only rank 0 keeps anything, once all have taken part in its measurement.
+bool RankSession::take_measured() {
+  if (!options_.order) return false;
+  const JobPage& page = options_.link->page();
+  MeasuredMachine kept;
+  if (page.measured_bytes != int(sizeof kept)) return false;
+  std::memcpy(&kept, page.measured.data(), sizeof kept);
+  if (kept.num_ranks != plan_.num_ranks()) return false;
+  measured_ = kept;
+  return true;
+}
+
+void RankSession::keep_measured() const {
+  if (options_.link == nullptr || !is_first()) return;
+  JobPage& page = options_.link->page();
+  std::memcpy(page.measured.data(), &measured_, sizeof measured_);
+  page.measured_bytes = int(sizeof measured_);
+}
+
+// Ranks with cores of their own measure their kernels at the same time, because they share the
+// memory. Of ranks that share cores only rank 0 measures, while the others wait, and its rates are
+// shared out. Hosts are taken to be alike. All ranks measure the links together.
+void RankSession::measure_machine() {
+  if (take_measured()) return;
+  Group& world = world_.group();
+  const double on_host = ranks_on_host(plan_, options_.host);
+  const double threads = on_host * plan_.num_threads, cores = options_.host.num_cores;
+  const bool is_crowded = threads > cores;
+  if (!is_crowded || is_first()) {
+    Stream& stream = engine_.ctx().stream;
+    const auto together = [&] {
+      if (!is_crowded) world.barrier();
+    };
+    together();
+    measured_.peaks = measure_compute_ceilings(stream, choice_.isa);
+    measured_.kernels = measure_run_kernels(*choice_.kernels, stream, kernel_sizes(plan_),
+                                            measured_.peaks, together);
+  }
+  if (is_crowded) {
+    world.barrier();
+  } else {
+    take_mean_of_ranks();
+  }
+  const double share = std::min(1.0, std::max(cores, double(plan_.num_threads)) / threads);
+  measured_.peaks.fp32_flops_per_s *= share * plan_.num_ranks();
+  measured_.peaks.bf16_flops_per_s *= share * plan_.num_ranks();
+  measured_.kernels.memory_bytes_per_s *= share;
+  measured_.kernels.matmul_bytes_per_s *= share;
+  if (is_first() && plan_.config.memory.offload != OffloadChoice::None) {
+    measured_.offload = measure_offload(offload_folder(), offload_bytes(plan_), *choice_.kernels,
+                                        engine_.ctx().stream);
+  }
+  world.barrier();
+  measured_.num_ranks = plan_.num_ranks();
+  measured_.shares_cores = on_host > 1.0 && threads >= cores;
+  measured_.calls = measure_calls(world_);
+  keep_measured();
+  tell_scattered();
+}
+
+void RankSession::take_mean_of_ranks() {
+  RunKernels& kernels = measured_.kernels;
+  double* const numbers[] = {&measured_.peaks.fp32_flops_per_s,
+                             &measured_.peaks.bf16_flops_per_s,
+                             &kernels.matmul_share,
+                             &kernels.matmul_bytes_per_s,
+                             &kernels.attention_share,
+                             &kernels.vector_share,
+                             &kernels.memory_bytes_per_s,
+                             &kernels.launch_s};
+  std::array<float, std::size(numbers)> means;
+  std::transform(std::begin(numbers), std::end(numbers), means.begin(),
+                 [](const double* number) { return float(*number); });
+  world_.group().all_reduce({means.data(), DType::F32, Shape{int64_t(means.size())}},
+                            ReduceOp::Mean);
+  for (size_t i = 0; i < means.size(); ++i) *numbers[i] = double(means[i]);
+}
+
+void RankSession::tell_scattered() const {
+  const std::vector<int>& nodes = world_.node_of();
+  const bool is_one_node = std::count(nodes.begin(), nodes.end(), nodes[0]) == world_.size();
+  if (is_one_node || measured_.calls.ranks_per_node == ranks_on_host(plan_, options_.host)) return;
+  tell(
+      "the ranks of a host do not follow each other, or hosts have different numbers of ranks; "
+      "times and bytes are predicted for other hosts than these: start the ranks host by host, "
+      "as many on each (mpirun --map-by slot)");
+}
+
+}  // namespace trireme
