@@ -17,6 +17,11 @@ struct CeilingLoops {
 namespace avx2 {
 extern const CeilingLoops kCeilingLoops;
 }
+#ifdef TRIREME_AVX2_ONLY  // as in kernel_table.cc
+namespace avx512 = avx2;
+namespace avx512_bf16 = avx2;
+namespace amx_bf16 = avx2;
+#else
 namespace avx512 {
 extern const CeilingLoops kCeilingLoops;
 }
@@ -26,5 +31,6 @@ extern const CeilingLoops kCeilingLoops;
 namespace amx_bf16 {
 extern const CeilingLoops kCeilingLoops;
 }
+#endif
 
 }  // namespace trireme

@@ -4,19 +4,26 @@ namespace trireme {
 
 namespace avx2 {
 extern const KernelTable kKernels;
-}
+void matmul(Stream& stream, const MatmulArgs& args);
+void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args);
+}  // namespace avx2
+#ifdef TRIREME_AVX2_ONLY  // the kernels of AVX2 stand for the others, which are not compiled
+namespace avx512 = avx2;
+namespace avx512_bf16 = avx2;
+namespace amx_bf16 = avx2;
+#else
 namespace avx512 {
 extern const KernelTable kKernels;
 }
 namespace avx512_bf16 {
 extern const KernelTable kKernels;
 }
-
 // The kernels that use tile registers.
 namespace amx_bf16 {
 void matmul(Stream& stream, const MatmulArgs& args);
 void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args);
 }  // namespace amx_bf16
+#endif
 
 namespace {
 
