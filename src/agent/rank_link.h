@@ -54,7 +54,8 @@ struct EpochOrder {
   int64_t detected_ns = 0;           // when the agent noticed the failure
   int64_t classified_ns = 0;         // when it knew the cause, and all other ranks waited
   int64_t made_ns = 0;               // when it made the epoch
-  // Checkpoints of later steps may hold the results of a wrong rank; -1: none does.
+  // Checkpoints of later steps may hold the results of a wrong rank; -1: none does, or nobody
+  // knows.
   int64_t clean_step = -1;
   int32_t num_left_out = 0;  // entries of left_out
   int32_t reserved = 0;

@@ -39,6 +39,7 @@ struct UnitPrices {
   // Counts only the units that the action names.
   ComputeTimes of(const StageSpec& stage, const Action& action) const;
 };
+
 // On a mixed cluster, the price of a part is that of the device which is fastest at it, or slowest.
 // Both are the same if all ranks have the same device.
 enum class OfDevices : uint8_t { Fastest, Slowest };

@@ -24,21 +24,21 @@ void scale_elements(const QkClip::Weights& weights, int64_t begin, int64_t end, 
 
 }  // namespace
 
-float QkClip::share_of(float largest) const {
+float QkClip::logit_factor(float largest) const {
   if (!(largest > limit_) || !std::isfinite(largest)) return 1.0f;
   return static_cast<float>(limit_ / double(largest));
 }
 
-float QkClip::smallest_share(int64_t kv_head, Logits max_H) const {
+float QkClip::smallest_logit_factor(int64_t kv_head, Logits max_H) const {
   const int64_t group = heads_ / kv_heads_;
   const auto first = max_H.begin() + kv_head * group;
-  return share_of(*std::max_element(first, first + group));
+  return logit_factor(*std::max_element(first, first + group));
 }
 
 float QkClip::factor(LogitSide side, int64_t head, Logits max_H) const {
   const int64_t kv_head = side == LogitSide::Key ? head : head / (heads_ / kv_heads_);
-  const float of_key = std::sqrt(smallest_share(kv_head, max_H));
-  return side == LogitSide::Key ? of_key : share_of(max_H[size_t(head)]) / of_key;
+  const float of_key = std::sqrt(smallest_logit_factor(kv_head, max_H));
+  return side == LogitSide::Key ? of_key : logit_factor(max_H[size_t(head)]) / of_key;
 }
 
 void QkClip::scale(Ctx& ctx, const Weights& weights, Logits max_H) const {

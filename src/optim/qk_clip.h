@@ -40,8 +40,8 @@ class QkClip {
   void scale(Ctx& ctx, const Weights& weights, Logits max_H) const;
 
  private:
-  float share_of(float largest) const;  // the factor of the logits
-  float smallest_share(int64_t kv_head, Logits max_H) const;
+  float logit_factor(float largest) const;  // limit / largest, or 1 within the limit
+  float smallest_logit_factor(int64_t kv_head, Logits max_H) const;
 
   double limit_;
   int64_t heads_, kv_heads_, width_;

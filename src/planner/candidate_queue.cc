@@ -58,7 +58,7 @@ bool CandidateQueue::split(const Candidate& candidate) {
 
 void CandidateQueue::refuse(const Candidate& candidate, const Refusal& refusal, int64_t count) {
   const bool is_last =
-      !task_.tries_all_offloads || candidate.offload == task_.transfers.smallest_offload();
+      !task_.tries_all_offloads || candidate.offload == task_.transfers.largest_offload();
   if (is_last) refusals_.add(candidate.layout, refusal, count);
 }
 
@@ -69,7 +69,7 @@ void CandidateQueue::refuse_schedule(const Candidate& candidate, const Error& er
 
 void CandidateQueue::refuse_memory(const Candidate& candidate, const NeededBytes& needed,
                                    int64_t count) {
-  if (candidate.offload == task_.transfers.smallest_offload()) {
+  if (candidate.offload == task_.transfers.largest_offload()) {
     if (count > 0) refusals_.add_memory(candidate.layout, needed, count);
   } else if (!task_.tries_all_offloads) {
     push(candidate, candidate.offload + 1);
@@ -129,7 +129,7 @@ void CandidateQueue::add_layouts(const Mesh& mesh) {
   if (exchanges.empty()) return;
   bounds_.take_any_of(exchanges, orders);
   const auto num_exchanges = int64_t(exchanges.size());
-  any_of_.push_back({std::move(exchanges), std::move(orders)});
+  mesh_choices_.push_back({std::move(exchanges), std::move(orders)});
   const int64_t first_index = num_candidates_;
   num_candidates_ += int64_t(layouts.size());
   for (const size_t number : by_schedule(layouts))
@@ -140,11 +140,11 @@ void CandidateQueue::add_layouts(const Mesh& mesh) {
 void CandidateQueue::add_layout(const LayoutChoice& layout, int64_t index, int64_t num_exchanges) {
   Candidate candidate{.layout = layout,
                       .index = kMostExchanges * index,
-                      .mesh = int(any_of_.size()) - 1,
-                      .offload = task_.transfers.smallest_offload(),
+                      .mesh = int(mesh_choices_.size()) - 1,
+                      .offload = task_.transfers.largest_offload(),
                       .has_any_exchange = true};
-  candidate.layout.mesh.order = any_of_.back().orders.front();
-  candidate.layout.exchange = any_of_.back().exchanges.front();
+  candidate.layout.mesh.order = mesh_choices_.back().orders.front();
+  candidate.layout.exchange = mesh_choices_.back().exchanges.front();
   candidate.layout.transfers = task_.transfers.with_offload(candidate.offload);
   const NeededBytes even = bounds_.even_bytes(candidate.layout);
   if (!task_.limit.allows(even)) {
@@ -178,7 +178,7 @@ bool CandidateQueue::set_bounds(Candidate& candidate, int64_t num_layouts) {
 
 // Gives a candidate for all exchanges its closer bound of time. Most candidates never need it.
 void CandidateQueue::push_closer(Candidate candidate) {
-  const AnyOfMesh& any_of = any_of_[size_t(candidate.mesh)];
+  const MeshChoices& any_of = mesh_choices_[size_t(candidate.mesh)];
   bounds_.take_any_of(any_of.exchanges, any_of.orders);
   candidate.is_even = false;
   candidate.least_s = least_s_with_any_offload(candidate.layout);
@@ -191,7 +191,7 @@ void CandidateQueue::push_closer(Candidate candidate) {
 double CandidateQueue::least_s_with_any_offload(LayoutChoice layout) {
   int offload = 0;
   layout.transfers = task_.transfers.with_offload(offload);
-  while (offload < task_.transfers.smallest_offload() &&
+  while (offload < task_.transfers.largest_offload() &&
          !task_.limit.allows(bounds_.bytes(layout).value())) {
     layout.transfers = task_.transfers.with_offload(++offload);
   }
@@ -209,8 +209,8 @@ void CandidateQueue::push(Candidate candidate, int offload) {
 // unless what it saves is wanted, too.
 void CandidateQueue::push_choices(Candidate candidate) {
   candidate.has_any_exchange = false;
-  const int last = task_.tries_all_offloads ? task_.transfers.smallest_offload() : 0;
-  for (const LayerExchange& exchange : any_of_[size_t(candidate.mesh)].exchanges) {
+  const int last = task_.tries_all_offloads ? task_.transfers.largest_offload() : 0;
+  for (const LayerExchange& exchange : mesh_choices_[size_t(candidate.mesh)].exchanges) {
     candidate.layout.exchange = exchange;
     for (int offload = 0; offload <= last; ++offload) push(candidate, offload);
     ++candidate.index;

@@ -29,14 +29,14 @@ class CandidateQueue {
 
   // The orders for which a candidate stands.
   const std::vector<MeshOrder>& orders_of(const Candidate& candidate) const {
-    return any_of_[size_t(candidate.mesh)].orders;
+    return mesh_choices_[size_t(candidate.mesh)].orders;
   }
 
   // A layout is counted once, however many of its ways are refused.
   void refuse(const Candidate& candidate, const Refusal& refusal, int64_t count = 1);
   void refuse_schedule(const Candidate& candidate, const Error& error, int64_t count = 1);
-  // Puts what takes more out of the memory into the queue. The layout itself is refused if nothing
-  // does; it is not counted if `count` is 0.
+  // Adds the candidate with the next larger choice of memory.offload. The layout itself is refused
+  // if there is none; it is not counted if `count` is 0.
   void refuse_memory(const Candidate& candidate, const NeededBytes& needed, int64_t count = 1);
 
   const LayoutRefusals& refusals() const { return refusals_; }
@@ -60,7 +60,7 @@ class CandidateQueue {
   std::priority_queue<Candidate, std::vector<Candidate>, decltype(&comes_after)> candidates_;
   int64_t num_candidates_ = 0;  // all that were considered, in the order of their indices
   int64_t num_layouts_ = 0;
-  std::vector<AnyOfMesh> any_of_;
+  std::vector<MeshChoices> mesh_choices_;
 };
 
 }  // namespace trireme

@@ -184,8 +184,8 @@ PricedSchedule LayoutTrial::price(const RunPlan& plan, const LayoutChoice& layou
                         bounds_.layer_saved_bytes(layout));
 }
 
-// Simulates an outlined plan. Its ranks exchange nothing again, so that the time is a bound for
-// all sets of values that cost as much as `again`.
+// Simulates an outlined plan. Its ranks do not know `again`, so no transfer is repeated, and the
+// time is a lower bound for all sets of values that cost as much.
 PricedSchedule LayoutTrial::simulate(RunPlan& plan, const LayoutChoice& layout, uint64_t again) {
   plan.shape.again = again;
   const SimulatedKey key = simulated_key(layout, again);
@@ -228,6 +228,7 @@ bool LayoutTrial::fits(const Candidate& candidate, const Simulated& simulated) {
   queue_.refuse_memory(candidate, least);
   return false;
 }
+
 // True if the layout is slower, in its order, than what is kept.
 bool LayoutTrial::is_beaten(const LayoutChoice& layout, const Simulated& simulated) {
   const NeededBytes least = bounds_.bytes(layout, simulated.saved_bytes).value();

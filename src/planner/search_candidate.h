@@ -16,14 +16,14 @@ struct Candidate {
   int64_t least_bytes = 0;
   int64_t index = 0;
   uint64_t again = 0;             // with memory.recompute = "fit" the cheapest values that may fit
-  int mesh = 0;                   // of any_of_; the candidate stands for all its orders
-  int offload = 0;                // of offloads_
+  int mesh = 0;                   // number of its mesh, for all orders of which it stands
+  int offload = 0;                // number of its choice of memory.offload
   bool has_any_exchange = false;  // it stands for all the exchanges of its mesh
   bool is_even = false;           // its bound of time is the looser one, LayoutBounds::even_step_s
 };
 
 // The exchanges and orders for which a candidate of one mesh stands.
-struct AnyOfMesh {
+struct MeshChoices {
   std::vector<LayerExchange> exchanges;
   std::vector<MeshOrder> orders;
 };

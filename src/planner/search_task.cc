@@ -11,7 +11,7 @@ namespace {
 
 // A value and those of a list that differ from it.
 template <typename Value>
-std::vector<Value> behind(Value first, const std::vector<Value>& list) {
+std::vector<Value> first_then_others(Value first, const std::vector<Value>& list) {
   std::vector<Value> all = {first};
   std::copy_if(list.begin(), list.end(), std::back_inserter(all),
                [&](Value value) { return value != first; });
@@ -45,8 +45,8 @@ TransferChoices transfer_choices(const RunConfig& config, const HostFacts& host,
                                  const LayoutSpace& space) {
   const LayoutTransfers configured = transfers_of(config);
   TransferChoices choices{{},
-                          behind(configured.bucket_bytes, space.bucket_bytes),
-                          behind(configured.prefetch, space.prefetches)};
+                          first_then_others(configured.bucket_bytes, space.bucket_bytes),
+                          first_then_others(configured.prefetch, space.prefetches)};
   for (const OffloadChoice offload : space.offloads) {
     LayoutTransfers transfers = configured;
     transfers.offload = offload;

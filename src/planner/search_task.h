@@ -14,8 +14,8 @@ struct TransferChoices {
   std::vector<int64_t> bucket_bytes;    // the configured one first
   std::vector<int> prefetches;          // the configured one first
 
-  int smallest_offload() const { return int(offloads.size()) - 1; }  // its ranks need the least
-  // The first buckets and prefetch with an offload, which is named by its number.
+  int largest_offload() const { return int(offloads.size()) - 1; }  // its ranks need the least
+  // The configured buckets and prefetch with offloads[offload].
   LayoutTransfers with_offload(int offload) const;
   // Those that differ for a layout and keep its offload, the configured ones first.
   std::vector<LayoutTransfers> differing_for(const LayoutChoice& layout,

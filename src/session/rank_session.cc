@@ -60,11 +60,17 @@ void RankSession::set_wrong_aside() {
           fmt::format("no checkpoint on disk is of step {} or earlier, in which all ranks were "
                       "right: the newest one is resumed, and may hold wrong results",
                       clean_step));
-    } else if (!wrong->empty()) {
+    } else if (!wrong->renamed.empty()) {
       tell(
           fmt::format("{} may hold wrong results, because all ranks were right only until step "
                       "{}: the run goes back to an earlier one",
-                      fmt::join(*wrong, ", "), clean_step));
+                      fmt::join(wrong->renamed, ", "), clean_step));
+    }
+    if (wrong && !wrong->kept.empty()) {
+      tell(
+          fmt::format("warning: checkpoints that may hold wrong results could not be renamed, and "
+                      "the run may resume from them: {}",
+                      fmt::join(wrong->kept, ", ")));
     }
   }
   world_.group().monitored_barrier();
@@ -206,7 +212,7 @@ bool RankSession::is_epoch_wanted() const {
   return options_.link != nullptr && options_.link->page().wanted_epoch > options_.place->epoch;
 }
 
-TrainerParts RankSession::trainer_parts(StepTrace& trace, const Records& records) {
+TrainerParts RankSession::trainer_parts(StepTrace& trace, const RunRecords& records) {
   TrainerParts parts{.plan = plan_,
                      .engine = engine_,
                      .validation = data_.validation.get(),
@@ -257,7 +263,7 @@ Result<SessionResult> RankSession::run() {
     for (const std::string& note : idle_checks(plan_.config, position.step)) tell(note);
   }
   measure_machine();
-  Records records;
+  RunRecords records;
   TRIREME_TRY_DONE(begin_records(position, records));
   StepTrace trace(engine_.rank_plan(), plan_.schedule.num_chunks,
                   position.step + plan_.config.trace.first_step, plan_.config.trace.steps);

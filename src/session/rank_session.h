@@ -54,7 +54,7 @@ class SummaryObserver : public RunObserver {
   std::optional<double> epoch_;
 };
 
-struct Records;
+struct RunRecords;
 
 // The session of one rank. Rank 0 prints the messages and writes the files of the run.
 class RankSession {
@@ -110,12 +110,12 @@ class RankSession {
   bool take_measured();
   void keep_measured() const;
   Status write_plan_files();
-  Status open_records(const TrainPosition& position, Records& records);
-  Status begin_records(const TrainPosition& position, Records& records);
-  TrainerParts trainer_parts(StepTrace& trace, const Records& records);
+  Status open_records(const TrainPosition& position, RunRecords& records);
+  Status begin_records(const TrainPosition& position, RunRecords& records);
+  TrainerParts trainer_parts(StepTrace& trace, const RunRecords& records);
   void watch_first_steps(TrainerParts& parts, std::optional<FirstSteps>& first_steps);
   void write_reports(const StepTrace& trace, const Trainer& trainer, const OpComparison& ops,
-                     double seconds, Records& records, const SessionResult& result);
+                     double seconds, RunRecords& records, const SessionResult& result);
   SaveRequest save_request(const TrainPosition& position);
   MemoryTier memory_tier() const;
   // Reports a file that could not be written. That does not end the run, because its weights are
@@ -128,8 +128,9 @@ class RankSession {
                        const SessionResult& result, const Measured& measured, double seconds);
   std::vector<CorruptionAlarm> corruptions(const Trainer& trainer) const;
   Result<TrainEnd> train(Trainer& trainer, const TrainPosition& position, MetricsFile* metrics);
-  Result<TrainEnd> train_with_rollbacks(Trainer& trainer, TrainPosition position, Records& records);
-  Result<TrainPosition> roll_back(const Trainer& trainer, Records& records);
+  Result<TrainEnd> train_with_rollbacks(Trainer& trainer, TrainPosition position,
+                                        RunRecords& records);
+  Result<TrainPosition> roll_back(const Trainer& trainer, RunRecords& records);
   double peak_flops() const;
   const std::string& offload_folder() const {
     const std::string& folder = plan_.config.memory.offload_folder;

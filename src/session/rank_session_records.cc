@@ -20,7 +20,7 @@ Status RankSession::write_plan_files() {
                                plan_json(plan_, predictions_, hardware_), &progress());
 }
 
-Status RankSession::begin_records(const TrainPosition& position, Records& records) {
+Status RankSession::begin_records(const TrainPosition& position, RunRecords& records) {
   if (!is_first()) return Done{};
   const Status written = write_plan_files();
   if (!written.ok() && !options_.order) return written.error();
@@ -28,7 +28,7 @@ Status RankSession::begin_records(const TrainPosition& position, Records& record
   return open_records(position, records);
 }
 
-Status RankSession::open_records(const TrainPosition& position, Records& records) {
+Status RankSession::open_records(const TrainPosition& position, RunRecords& records) {
   const RunSection& run = plan_.config.run;
   const std::string path = options_.out_dir + "/metrics.jsonl";
   const std::string fields = run_fields(options_, plan_);

@@ -52,7 +52,7 @@ void RankSession::warn(const Status& report) const {
 
 // All ranks measure their part, and the first one writes.
 void RankSession::write_reports(const StepTrace& trace, const Trainer& trainer,
-                                const OpComparison& ops, double seconds, Records& records,
+                                const OpComparison& ops, double seconds, RunRecords& records,
                                 const SessionResult& result) {
   const bool has_reports = !result.report_folder.empty();
   const std::vector<FailureTimeline> failures = survived();

@@ -35,7 +35,7 @@ Result<TrainEnd> RankSession::train(Trainer& trainer, const TrainPosition& posit
 // After a spike of the loss, all ranks go back to the newest checkpoint on disk before it, and the
 // samples since then are left out, as published runs did by hand.
 Result<TrainEnd> RankSession::train_with_rollbacks(Trainer& trainer, TrainPosition position,
-                                                   Records& records) {
+                                                   RunRecords& records) {
   for (int rollbacks = 0;; ++rollbacks) {
     TRIREME_TRY(end, train(trainer, position, records.metrics ? &*records.metrics : nullptr));
     if (end != TrainEnd::Spiked) return end;
@@ -53,7 +53,7 @@ Result<TrainEnd> RankSession::train_with_rollbacks(Trainer& trainer, TrainPositi
   }
 }
 
-Result<TrainPosition> RankSession::roll_back(const Trainer& trainer, Records& records) {
+Result<TrainPosition> RankSession::roll_back(const Trainer& trainer, RunRecords& records) {
   const TrainPosition& spiked = trainer.position();
   SessionOptions options = options_;
   options.resume = ResumeMode::Auto;

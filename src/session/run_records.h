@@ -16,7 +16,7 @@
 namespace trireme {
 
 // The files that rank 0 writes during the run, and the other observers.
-struct Records {
+struct RunRecords {
   std::optional<MetricsFile> metrics;
   std::optional<GoodputRecord> goodput;
   std::optional<JobRecord> job;

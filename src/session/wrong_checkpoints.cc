@@ -26,8 +26,8 @@ int64_t step_of(const fs::path& checkpoint) {
 
 }  // namespace
 
-std::optional<std::vector<std::string>> set_wrong_checkpoints_aside(
-    const std::vector<std::string>& roots, int64_t clean_step) {
+std::optional<WrongCheckpoints> set_wrong_checkpoints_aside(const std::vector<std::string>& roots,
+                                                            int64_t clean_step) {
   std::vector<fs::path> all;
   for (const std::string& root : roots) {
     for (fs::path& checkpoint : checkpoints_in(root)) all.push_back(std::move(checkpoint));
@@ -36,16 +36,20 @@ std::optional<std::vector<std::string>> set_wrong_checkpoints_aside(
     return step_of(checkpoint) <= clean_step;
   });
   if (!has_clean) return std::nullopt;
-  std::vector<std::string> renamed;
+  WrongCheckpoints wrong;
   for (const fs::path& checkpoint : all) {
     if (step_of(checkpoint) <= clean_step) continue;
     const fs::path aside = checkpoint.parent_path() / ("wrong-" + checkpoint.filename().string());
     std::error_code error;
     fs::remove_all(aside, error);  // of an earlier alarm
     fs::rename(checkpoint, aside, error);
-    if (!error) renamed.push_back(aside.string());
+    if (error) {
+      wrong.kept.push_back(checkpoint.string() + ": " + error.message());
+    } else {
+      wrong.renamed.push_back(aside.string());
+    }
   }
-  return renamed;
+  return wrong;
 }
 
 void remove_wrong_checkpoints(const std::string& memory_folder, int64_t clean_step) {

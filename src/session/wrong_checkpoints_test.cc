@@ -35,10 +35,10 @@ class WrongCheckpoints : public testing::Test {
 };
 
 TEST_F(WrongCheckpoints, LaterOnesAreSetAsideAndEarlierOnesStay) {
-  EXPECT_EQ(set_wrong_checkpoints_aside(roots(), 150)->size(), 2u);
+  EXPECT_EQ(set_wrong_checkpoints_aside(roots(), 150)->renamed.size(), 2u);
   EXPECT_EQ(names("a"), (std::set<std::string>{"else", "step-000100", "wrong-step-000200"}));
   EXPECT_EQ(names("b"), (std::set<std::string>{"wrong-step-000300"}));
-  EXPECT_TRUE(set_wrong_checkpoints_aside(roots(), 150)->empty());
+  EXPECT_TRUE(set_wrong_checkpoints_aside(roots(), 150)->renamed.empty());
 }
 
 // A run that begins from nothing would lose more than it saves.

@@ -29,7 +29,7 @@ std::vector<SlowRank> SlowRanks::look(std::span<const RankSample> samples) {
   for (const RankSample& sample : samples) times[sample.stage].push_back(time_of(sample));
   for (const RankSample& sample : samples) {
     Seen& seen = seen_[sample.rank];
-    // Of two middle times the lower one, so that of two ranks the slower one stands out.
+    // The lower of two middle times counts, so that of two ranks the slower one stands out.
     const double ratio = time_of(sample) / std::max(1.0, lower_median(times[sample.stage]));
     const bool is_slow = seen.steps > 0 && ratio > kRatio;  // the first steps do not count
     seen.slow_pieces = is_slow ? seen.slow_pieces + 1 : 0;

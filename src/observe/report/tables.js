@@ -136,7 +136,8 @@ function foldedClass(members) {
               meanOf(timed.map(rank => rank.time.measured)) : undefined}};
 }
 
-// All ranks, or if there are more than 16, one entry for every class of ranks.
+// All ranks. Of more than 16, one entry for each set of ranks with the same predicted times, and at
+// most 16 of them.
 function someRanks(summary) {
   const all = summary.ranks || [];
   if (all.length <= 16) return all;
