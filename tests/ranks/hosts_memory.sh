@@ -47,8 +47,8 @@ for lost in 0 2; do
   cmp -s <(weights calm) <(weights parity$lost) || fail "other weights without host $lost"
 done
 
-# Two of three hosts are lost at once: 2+1 parity replaces one. The next checkpoint on disk is so far
-# away that those in memory are newer.
+# Two of three hosts are lost at once: 2+1 parity replaces one. The next checkpoint on disk is far
+# away, so those in memory are newer.
 on disk "${hosts[0]}:2,${hosts[1]}:1,${hosts[2]}:1" --set checkpoint.every=60
 reaches 65 disk
 kill -KILL "$(agent_on "${hosts[1]}")" "$(agent_on "${hosts[2]}")"
