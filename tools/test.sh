@@ -74,7 +74,7 @@ done_in_ci='rules|compile|planner|planner_long|cli_long|golden|parity|parity_of_
 done_in_ci+='|parity_of_random_layouts|ranks_net|ranks_train'
 done_in_ci+='|ranks_launch_(hosts|hosts_memory|hosts_apart|hosts_hang|hosts_history|leaders|mpirun)'
 done_in_ci+='|ranks_launch_(watchdog|check|check_hosts|storm|survives|bad_batch)'
-done_in_ci+='|tutorial_.*|course_.*|package|install|browser|reproduce|e2e_resume_test'
+done_in_ci+='|tutorial_.*|course_.*|package|install|browser|reproduce|e2e_(resume|cli)_test'
 [[ ${1:-} == all ]] || in_dev+=(--exclude-regex "^($done_in_ci)\$")
 preset dev build/dev "${in_dev[@]}"
 # Long tests of one thread are left out. The others run one at a time, because a thread sanitizer
