@@ -22,9 +22,9 @@ nlohmann::ordered_json evidence_json(const FailureEvidence& evidence,
 // type.
 FailureEvidence evidence_in(const nlohmann::json& object);
 
-// What a check for silent corruption has found as a JSON object: `check`, `step`, `ranks` (a list
-// of `rank` and `host`), `certain`, and `clean_step` if it is known. Of many ranks only some are
-// listed, but of each host at least one, as far as there is room.
+// Returns what a check for silent corruption has found as a JSON object: `check`, `step`, `ranks`
+// (a list of `rank` and `host`), `certain`, and `clean_step` if it is known. Of many ranks only
+// some are listed, but of each host at least one, as far as there is room.
 nlohmann::ordered_json corruption_json(const CorruptionAlarm& alarm);
 // "rank 1 on host b computed or held wrong numbers, as the check replay_elsewhere has found".
 std::string corruption_text(const CorruptionAlarm& alarm);

@@ -27,7 +27,7 @@ TransferChoices transfer_choices(const RunConfig& config, const HostFacts& host,
 
 NeededBytes needed_bytes(const RunPlan& compiled);
 
-// What a search starts from. Space and hardware must outlive it.
+// A search starts from these. The space and the hardware must outlive it.
 struct SearchTask {
   RunConfig config;     // its layout is that of one rank
   Recompute recompute;  // as configured

@@ -40,25 +40,7 @@ TEST_F(MixtureSession, HasTheSameBitsOnEveryLayoutAndWhenItIsResumed) {
   const RunConfig config = mixed_run(6);
   const std::vector<StepReport> want = reports_of(config, "one");
   ASSERT_EQ(want.size(), 6u);
-  const auto expect_same = [&](const std::vector<StepReport>& got, size_t first) {
-    ASSERT_EQ(got.size(), want.size() - first);
-    for (size_t step = 0; step < got.size(); ++step) {
-      EXPECT_EQ(got[step].loss, want[step + first].loss);
-      EXPECT_EQ(got[step].grad_norm, want[step + first].grad_norm);
-    }
-  };
-  RunConfig dp = config;
-  dp.parallel.dp = 2;
-  dp.parallel.zero = 3;
-  expect_same(reports_of(dp, "dp"), 0);
-  RunConfig pp = config;
-  pp.parallel.pp = 2;
-  expect_same(reports_of(pp, "pp"), 0);
-  RunConfig stopped = config;
-  stopped.run.stop_after = 3;
-  reports_of(stopped, "stopped");
-  dp.run.stop_after = 0;
-  expect_same(reports_of(dp, "stopped", ResumeMode::Auto), 3);
+  expect_same_on_layouts_and_resumed(config, want);
 }
 
 TEST_F(MixtureSession, TheSummaryNamesTheFilesAndTheirShares) {

@@ -61,6 +61,31 @@ class SessionTest : public testing::Test {
     return reports.values;
   }
 
+  // The run has these reports with dp and ZeRO-3, with pp, and if it stops after step 3 and resumes
+  // with dp.
+  void expect_same_on_layouts_and_resumed(const RunConfig& config,
+                                          const std::vector<StepReport>& want) const {
+    const auto expect_same = [&](const std::vector<StepReport>& got, size_t first) {
+      ASSERT_EQ(got.size(), want.size() - first);
+      for (size_t step = 0; step < got.size(); ++step) {
+        EXPECT_EQ(got[step].loss, want[step + first].loss);
+        EXPECT_EQ(got[step].grad_norm, want[step + first].grad_norm);
+      }
+    };
+    RunConfig dp = config;
+    dp.parallel.dp = 2;
+    dp.parallel.zero = 3;
+    expect_same(reports_of(dp, "dp"), 0);
+    RunConfig pp = config;
+    pp.parallel.pp = 2;
+    expect_same(reports_of(pp, "pp"), 0);
+    RunConfig stopped = config;
+    stopped.run.stop_after = 3;
+    reports_of(stopped, "stopped");
+    dp.run.stop_after = 0;
+    expect_same(reports_of(dp, "stopped", ResumeMode::Auto), 3);
+  }
+
   // The messages to the user, and how the session ended.
   struct Outcome {
     Result<SessionResult> result;

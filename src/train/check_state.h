@@ -26,7 +26,7 @@ class StateCheck {
   // differs. With three or more holders, those that differ from the majority are named.
   Status run(int64_t step);
 
-  // What the last run() has found; absent: nothing was wrong.
+  // The last run() has found this; absent: nothing was wrong.
   const std::optional<CorruptionAlarm>& alarm() const { return alarm_; }
   // Of this rank's state: what at least one other rank holds, too, and everything.
   int64_t compared_bytes() const { return hashes_.num_bytes(); }

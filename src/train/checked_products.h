@@ -22,7 +22,7 @@ class CheckedProducts {
   // product of each, if one was wrong.
   Status end(int64_t step);
 
-  // What the last end() has found; absent: no product was wrong.
+  // The last end() has found this; absent: no product was wrong.
   const std::optional<CorruptionAlarm>& alarm() const { return alarm_; }
   int64_t num_products() const { return check_.num_products(); }
   double seconds() const { return check_.seconds(); }

@@ -42,7 +42,7 @@ class CorruptionChecks {
   // case, so that no checkpoint holds state about which the ranks disagree.
   Status verdict(int64_t step, bool saves_next);
 
-  // What the check has found whose error verdict() has returned; absent: nothing.
+  // Returns the alarm of the check whose error verdict() has returned; absent: there was none.
   std::optional<CorruptionAlarm> alarm() const;
 
   // Says which check that is asked for cannot run, and why; "": all can. The same on all ranks.

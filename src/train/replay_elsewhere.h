@@ -39,13 +39,13 @@ class ReplayElsewhere {
   // their hosts.
   Status compare(int64_t step, const StepResult& result, const std::vector<uint64_t>& addends);
 
-  // What the last compare() has found; absent: nothing was wrong.
+  // The last compare() has found this; absent: nothing was wrong.
   const std::optional<CorruptionAlarm>& alarm() const { return alarm_; }
   int64_t num_runs() const { return num_runs_; }
   double seconds() const { return double(spent_ns_) * 1e-9; }
 
  private:
-  // What this rank knows of itself after all have voted; a greater one says more.
+  // This is what a rank knows of itself after all have voted; a later value says more.
   enum class Verdict : uint8_t { Unsuspected, Suspect, Outvoted, WrongProduct };
 
   uint64_t compute_for(int shift);

@@ -27,7 +27,7 @@ class StepReplay {
   // on all ranks an error that names the step, the ranks and the tensors, if a bit differs.
   Status compare(int64_t step, const StepResult& result, const std::vector<uint64_t>& addends);
 
-  // What the last compare() has found; absent: nothing was wrong.
+  // The last compare() has found this; absent: nothing was wrong.
   const std::optional<CorruptionAlarm>& alarm() const { return alarm_; }
   int64_t num_runs() const { return num_runs_; }
   double seconds() const { return double(spent_ns_) * 1e-9; }

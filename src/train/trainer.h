@@ -83,7 +83,7 @@ class Trainer {
   const TrainPosition& position() const { return position_; }
   SaveCounts saves() const;
   CorruptionCounts corruption_checks() const { return checks_->counts(); }
-  // What has ended run(), if that was a check for silent corruption.
+  // Returns the alarm if a check for silent corruption has ended run().
   std::optional<CorruptionAlarm> corruption() const { return checks_->alarm(); }
   double last_loss() const { return last_loss_; }
   double last_z_score() const { return spike_.z_score(); }
