@@ -126,7 +126,7 @@ std::string ranks_of_devices(const Hardware& hardware, int num_ranks) {
 }  // namespace
 
 PageTable search_table(const LayoutSearch& search) {
-  PageTable table = {{"", "step", "MFU", "peak", "bubble", "exposed", "accum", "layout"}};
+  PageTable table = {{"", "step", "MFU", "allocated", "bubble", "exposed", "accum", "layout"}};
   std::vector<const PricedLayout*> by_time;
   for (const PricedLayout& priced : search.best) by_time.push_back(&priced);
   std::ranges::stable_sort(by_time, {}, [](const PricedLayout* of) { return of->time.step; });
@@ -136,7 +136,7 @@ PageTable search_table(const LayoutSearch& search) {
     const bool is_tie = time.step <= by_time.front()->time.step * (1.0 + kNearTie);
     const char* mark = &priced == &search.best.front() ? "*" : is_tie ? "~" : "";
     table.push_back({std::to_string(table.size()) + mark, format_seconds(time.step),
-                     fmt::format("{:.1f}%", 100.0 * priced.mfu), format_bytes(priced.peak_bytes),
+                     fmt::format("{:.1f}%", 100.0 * priced.mfu), format_bytes(priced.arena_bytes),
                      cell_of_share(time.bubble, time.step),
                      cell_of_share(time.exposed_comm, time.step),
                      std::to_string(priced.num_microbatches), describe(priced.layout)});
@@ -156,8 +156,8 @@ std::string search_text(const FoundLayouts& found, bool explain) {
                         row[2], row[3], row[4], row[5], row[6], row[7]);
   }
   text +=
-      "\nstep, bubble and exposed communication of the slowest rank; peak of the rank that needs "
-      "most;\naccum: micro-batches of a step and rank\n";
+      "\nstep, bubble and exposed communication of the slowest rank; memory of the rank that "
+      "needs most;\naccum: micro-batches of a step and rank\n";
   text += fmt::format(
       "* is chosen: of the layouts that nearly tie with the fastest (~, at most {:g} % slower, "
       "less "

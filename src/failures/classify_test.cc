@@ -96,7 +96,7 @@ std::vector<Injected> injected() {
        HostMemory},
       {"plan that does not fit",
        says("the plan (1 ranks, the largest of 201.5 GiB) needs 201.5 GiB but 80.0 GiB is "
-            "available: the peak is at action BW0 (34) of 83",
+            "available: the peak is at action BW0 (BW both gradients, 3 micro-batch 3), 34 of 83",
             3),
        HostMemory},
       {"segmentation fault", dies(11), UserProgram},

@@ -29,6 +29,8 @@ enum Metric : size_t {
   kMfu,
   kAuxLoss,
   kZLoss,
+  kMaxLogit,
+  kClippedHeads,
   kValidationLoss,
   kBestValidationLoss,
   kBestValidationStep,
@@ -75,6 +77,10 @@ constexpr std::array<Description, kNumMetrics> kDescriptions = {{
      "Load-balancing loss of the last step, without its weight; 1 means balanced."},
     {"trireme_z_loss", "gauge",
      "Squared log-sum-exp of the routers' logits, mean of the last step, without its weight."},
+    {"trireme_max_attention_logit", "gauge",
+     "Largest attention logit of the last step, with optim.qk_clip."},
+    {"trireme_clipped_heads", "gauge",
+     "Heads whose queries and keys optim.qk_clip scaled in the last step."},
     {"trireme_validation_loss", "gauge", "Last validation loss, nats per token."},
     {"trireme_best_validation_loss", "gauge", "Lowest validation loss so far."},
     {"trireme_best_validation_step", "gauge", "Step of the lowest validation loss."},
@@ -191,6 +197,10 @@ void PrometheusMetrics::on_step(const StepReport& report) {
     }
     if (report.aux_loss) set(kAuxLoss, *report.aux_loss);
     if (report.z_loss) set(kZLoss, *report.z_loss);
+    if (report.max_logit) {
+      set(kMaxLogit, *report.max_logit);
+      set(kClippedHeads, double(report.clipped_heads));
+    }
   }
   if (monotonic_ns() - written_ns_ >= kFileEveryNs) write_file();
 }

@@ -75,6 +75,8 @@ TEST_F(Prometheus, TheFileHoldsTheNewestNumbersWhenTheRunEnds) {
     last.grad_norm = std::numeric_limits<double>::infinity();
     last.skipped = true;
     last.z_loss = 2.5;
+    last.max_logit = 87.5;
+    last.clipped_heads = 2;
     last.noise_scale = 1536.0;
     (*metrics)->on_step(last);
     (*metrics)->on_eval({5, 3.25, 0.0, 0.1});
@@ -87,6 +89,8 @@ TEST_F(Prometheus, TheFileHoldsTheNewestNumbersWhenTheRunEnds) {
   EXPECT_EQ(exposition.samples.at("trireme_skipped_steps_total"), "1");
   EXPECT_EQ(exposition.samples.at("trireme_gradient_norm"), "+Inf");
   EXPECT_EQ(exposition.samples.at("trireme_z_loss"), "2.5");
+  EXPECT_EQ(exposition.samples.at("trireme_max_attention_logit"), "87.5");
+  EXPECT_EQ(exposition.samples.at("trireme_clipped_heads"), "2");
   EXPECT_EQ(exposition.samples.at("trireme_gradient_noise_scale_tokens"), "1536");
   EXPECT_EQ(exposition.samples.count("trireme_aux_loss"), 0u);  // the model has no router
   EXPECT_EQ(exposition.samples.at("trireme_validation_loss"), "3.25");

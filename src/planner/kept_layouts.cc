@@ -12,7 +12,7 @@ bool FastestLayouts::is_done(double least_s) const {
 bool FastestLayouts::is_beaten(double least_s, int64_t) const { return is_done(least_s); }
 
 void FastestLayouts::keep(const PricedLayout& priced, int64_t index, const LayoutWay& way) {
-  const Key key(priced.time.step, priced.peak_bytes, index);
+  const Key key(priced.time.step, priced.arena_bytes, index);
   const auto [own, is_new] = key_of_.try_emplace(index, key);
   if (!is_new) {
     const Found& known = found_.at(own->second);

@@ -46,7 +46,7 @@ class FastestLayouts : public KeptLayouts {
   std::vector<PricedLayout> layouts() const override;
 
  private:
-  using Key = std::tuple<double, int64_t, int64_t>;  // time, peak bytes, index
+  using Key = std::tuple<double, int64_t, int64_t>;  // time, allocated bytes, index
   struct Found {
     PricedLayout priced;
     LayoutWay way;

@@ -13,6 +13,7 @@
 #include "planner/alternatives.h"
 #include "planner/compile_to_fit.h"
 #include "planner/layout_choice.h"
+#include "program/action_legend.h"
 
 namespace trireme {
 namespace {
@@ -220,9 +221,10 @@ Error memory_refusal(const RunPlan& plan, int64_t limit, const HostFacts& host) 
                      : format_bytes(limit) + " is available";
   const Action& moment = largest.program[size_t(memory.peak_action)];
   return {ErrorKind::Infeasible,
-          fmt::format("{} needs {} but {}: the peak is at action {} ({}) of {}; {}; {}. {}", who,
-                      format_bytes(bytes_to_fit(plan) - lacked), available,
-                      to_string(moment, plan.schedule.num_chunks), memory.peak_action + 1,
+          fmt::format("{} needs {} but {}: the peak is at action {} ({}), {} of {}; {}; {}. {}",
+                      who, format_bytes(bytes_to_fit(plan) - lacked), available,
+                      to_string(moment, plan.schedule.num_chunks),
+                      action_legend({moment}, plan.schedule.num_chunks), memory.peak_action + 1,
                       largest.program.size(), largest_piece(plan, largest), classes_text(memory),
                       remedy(plan, limit, host))};
 }

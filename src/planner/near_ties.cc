@@ -8,7 +8,7 @@ namespace {
 
 std::pair<int64_t, int> cost_of(const PricedLayout& priced) {
   const Mesh& mesh = priced.layout.mesh;
-  return {priced.peak_bytes, mesh.tp * mesh.cp * mesh.pp};
+  return {priced.arena_bytes, mesh.tp * mesh.cp * mesh.pp};
 }
 
 }  // namespace

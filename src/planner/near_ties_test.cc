@@ -5,11 +5,11 @@
 namespace trireme {
 namespace {
 
-PricedLayout priced(double step_s, int64_t peak_bytes, const Mesh& mesh) {
+PricedLayout priced(double step_s, int64_t arena_bytes, const Mesh& mesh) {
   PricedLayout layout;
   layout.layout.mesh = mesh;
   layout.time.step = step_s;
-  layout.peak_bytes = peak_bytes;
+  layout.arena_bytes = arena_bytes;
   return layout;
 }
 

@@ -40,7 +40,7 @@ std::vector<PricedLayout> fastest_of(std::vector<PricedLayout> best,
     }
   }
   std::stable_sort(best.begin(), best.end(), [](const PricedLayout& a, const PricedLayout& b) {
-    return std::tie(a.time.step, a.peak_bytes) < std::tie(b.time.step, b.peak_bytes);
+    return std::tie(a.time.step, a.arena_bytes) < std::tie(b.time.step, b.arena_bytes);
   });
   best.resize(std::min(best.size(), num_best));
   return best;
