@@ -6,6 +6,7 @@
 
 #include "comm/group_driver.h"
 #include "comm/rank_context.h"
+#include "device/turns.h"
 
 namespace trireme {
 
@@ -81,7 +82,13 @@ Progress& Group::progress() { return context_.backend.progress(); }
 
 ProgressPage& Group::page() { return context_.page; }
 
-void Group::run(const CollectiveArgs& args, CallSite site) { driver_->run(args, site); }
+void Group::run(const CollectiveArgs& args, CallSite site) {
+  const bool may_pass = turns_ != nullptr && turns_->are_taken() && !args.is_short;
+  if (!may_pass || size() == 1) return driver_->run(args, site);  // alone, nothing travels
+  Work work = driver_->start(args, site);
+  turns_->pass();
+  work.wait();
+}
 Work Group::start(const CollectiveArgs& args, CallSite site) { return driver_->start(args, site); }
 
 void Group::send(TensorRef x, int peer, int tag, CallSite site) {

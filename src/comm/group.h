@@ -14,6 +14,7 @@ namespace trireme {
 
 class GroupDriver;
 class ProgressPage;
+class Turns;
 struct RankContext;
 
 struct Traffic {
@@ -35,6 +36,7 @@ struct CollectiveArgs {
   int root = 0;
   std::span<const int64_t> counts;       // elements of each rank's part; empty: balanced
   std::span<const int64_t> recv_counts;  // only for all_to_all with unequal counts
+  bool is_short = false;                 // few bytes, on all ranks: not worth passing the turn
 };
 
 // Ranks that communicate, seen from one of them. Every member makes the same calls in the same
@@ -90,6 +92,10 @@ class Group {
   // calls.
   Work start(const CollectiveArgs& args, CallSite site = CallSite::current());
 
+  // From now on run() passes the turn while its call travels, if it is made by a piece of `turns`.
+  // `turns` must outlive the calls.
+  void take_turns(Turns& turns) { turns_ = &turns; }
+
   // Messages are matched in order by (peer, tag). Each pair of ranks can have Channel::kSlots
   // messages in flight; a further send waits for the first of them.
   void send(TensorRef x, int peer, int tag = 0, CallSite site = CallSite::current());
@@ -124,6 +130,7 @@ class Group {
   RankContext& context_;
   GroupShape shape_;
   std::unique_ptr<GroupDriver> driver_;
+  Turns* turns_ = nullptr;
 };
 
 }  // namespace trireme

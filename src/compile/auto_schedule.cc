@@ -6,8 +6,8 @@
 
 #include "compile/plan_stages.h"
 #include "compile/stage_cost.h"
-#include "program/data_parallel.h"
 #include "program/make_schedule.h"
+#include "program/pairs.h"
 #include "program/send_recv.h"
 #include "sim/search_schedule.h"
 
@@ -32,7 +32,7 @@ class Contest {
  public:
   void offer(const Schedule& bare, const Costs& costs, double max_live) {
     Schedule apart = bare;
-    for (Program& program : apart.programs) program = unpair(program);
+    for (Program& program : apart.programs) program = unpair(program, Pairs::Apart);
     for (const TransferOrder& order : {TransferOrder{}, order_of(costs)}) {
       Schedule schedule = add_send_recv(apart, order);
       const Result<Simulation> simulated = simulate(schedule, costs);

@@ -7,6 +7,7 @@
 #include "memory/offload_pieces.h"
 #include "program/data_parallel.h"
 #include "program/offload.h"
+#include "program/pairs.h"
 #include "program/stage_graph.h"
 #include "schema/degree_rules.h"
 #include "schema/norm_chunk.h"
@@ -177,6 +178,7 @@ RankPlan compile_rank(const RunPlan& plan, int position, PlanParts* parts) {
   if (rank.post_validates) append_validate(rank.program);
   rank.program = add_offload(rank.program, shape.num_pieces);
   rank.program = add_unshard(rank.program, shape);
+  part_broken_pairs(rank.program);
   rank.eval_program = add_unshard(forward_only(rank, plan.schedule, rank.coords.pp), shape);
   return rank;
 }

@@ -6,20 +6,32 @@
 #include "compile/plan_stages.h"
 #include "graph/check_placed.h"
 #include "program/check.h"
-#include "program/data_parallel.h"
 #include "program/make_schedule.h"
+#include "program/pairs.h"
 #include "program/send_recv.h"
 
 namespace trireme {
 namespace {
+
+// A rank that shares its layers with no other has no transfers inside them, behind which it could
+// compute something else.
+bool runs_pairs(const RunPlan& plan) {
+  const Mesh& mesh = plan.mesh;
+  return plan.config.parallel.pair && mesh.tp * mesh.cp * mesh.ep > 1;
+}
 
 // The number of chunks per rank is the configured one, or else the schedule's default.
 Result<Schedule> named_schedule(const RunPlan& plan) {
   const ParallelConfig& parallel = plan.config.parallel;
   const ScheduleShape shape{parallel.pp, int(plan.num_microbatches), parallel.chunks};
   TRIREME_TRY(schedule, make_schedule(name_of(parallel.schedule), shape));
-  for (Program& program : schedule.programs) program = unpair(program);
-  return add_send_recv(schedule);
+  const auto unpair_all = [&](Pairs pairs) {
+    for (Program& program : schedule.programs) program = unpair(program, pairs);
+  };
+  if (!runs_pairs(plan)) unpair_all(Pairs::Apart);
+  schedule = add_send_recv(schedule);
+  unpair_all(Pairs::Beside);
+  return schedule;
 }
 
 Result<Schedule> checked_schedule(const RunPlan& plan) {
@@ -35,7 +47,8 @@ Result<Schedule> checked_schedule(const RunPlan& plan) {
 Result<Schedule> PlanParts::schedule(const RunPlan& plan) {
   const ParallelConfig& parallel = plan.config.parallel;
   if (parallel.schedule == ScheduleKind::Auto) return checked_schedule(plan);  // depends on prices
-  const Asked asked{parallel.schedule, parallel.pp, parallel.chunks, plan.num_microbatches};
+  const Asked asked{parallel.schedule, parallel.pp, parallel.chunks, plan.num_microbatches,
+                    runs_pairs(plan)};
   if (const auto cached = schedules_.find(asked); cached != schedules_.end()) return cached->second;
   Result<Schedule> schedule = checked_schedule(plan);
   if (!schedule.ok()) return schedule;

@@ -24,8 +24,9 @@ class PlanParts {
   const ChunkTables& uncut(const RunPlan& plan, const StageSpec& stage, const StageShape& shape);
 
  private:
-  static constexpr size_t kMostActions = 2'000'000;           // of all schedules that are kept
-  using Asked = std::tuple<ScheduleKind, int, int, int64_t>;  // kind, pp, chunks, micro-batches
+  static constexpr size_t kMostActions = 2'000'000;  // of all schedules that are kept
+  using Asked =
+      std::tuple<ScheduleKind, int, int, int64_t, bool>;  // kind, pp, chunks, micro-batches, pairs
 
   std::map<Asked, Schedule> schedules_;
   size_t num_actions_ = 0;

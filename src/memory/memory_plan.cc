@@ -53,6 +53,23 @@ void add_unit_slots(MemoryPlan& plan, const MemoryNeeds& needs) {
   }
 }
 
+// Chunks run one after the other and share their scratch, unless some run beside each other.
+void add_scratch(MemoryPlan& plan, const Program& program, const MemoryNeeds& needs) {
+  int64_t most = 0;
+  for (const ChunkMemoryNeeds& chunk : needs.chunks) {
+    most = std::max(most, chunk.chunk->tables.scratch.bytes());
+  }
+  if (!has_pairs(program)) {
+    const int shared = add_permanent(plan, "scratch", MemoryClass::Scratch, most);
+    for (ChunkRegions& chunk : plan.chunks) chunk.scratch = shared;
+    return;
+  }
+  for (size_t c = 0; c < needs.chunks.size(); ++c) {
+    plan.chunks[c].scratch = add_permanent(plan, fmt::format("scratch.{}", c), MemoryClass::Scratch,
+                                           needs.chunks[c].chunk->tables.scratch.bytes());
+  }
+}
+
 bool validates(const Program& program) {
   return std::any_of(program.begin(), program.end(),
                      [](const Action& action) { return action.kind == ActionKind::Validate; });
@@ -149,7 +166,7 @@ MemoryPlan plan_memory(const Program& program, const Program& eval_program,
                        const MemoryNeeds& needs) {
   MemoryPlan plan;
   plan.chunks.resize(needs.chunks.size());
-  int64_t scratch_bytes = 0, newton_schulz = 0;
+  int64_t newton_schulz = 0;
   for (size_t c = 0; c < needs.chunks.size(); ++c) {
     const ChunkTables& chunk = *needs.chunks[c].chunk;
     const std::string suffix = needs.chunks.size() > 1 ? fmt::format(".{}", c) : "";
@@ -161,14 +178,13 @@ MemoryPlan plan_memory(const Program& program, const Program& eval_program,
       plan.chunks[c].optimizer = add_permanent(plan, "optimizer" + suffix, MemoryClass::Optimizer,
                                                chunk.tables.optimizer.bytes());
     }
-    scratch_bytes = std::max(scratch_bytes, chunk.tables.scratch.bytes());
     newton_schulz = std::max(newton_schulz, newton_schulz_bytes(chunk));
     if (validates(program)) {
       plan.chunks[c].copies =
           add_region(plan, "copies" + suffix, MemoryClass::Optimizer, copies_bytes(chunk));
     }
   }
-  plan.scratch = add_permanent(plan, "scratch", MemoryClass::Scratch, scratch_bytes);
+  add_scratch(plan, program, needs);
   plan.exchange = add_permanent(plan, "exchange", MemoryClass::Scratch, needs.exchange_bytes);
   plan.workspace = add_permanent(plan, "workspace", MemoryClass::Scratch, needs.workspace_bytes);
   if (newton_schulz > 0) {

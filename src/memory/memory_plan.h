@@ -69,6 +69,7 @@ struct ChunkRegions {
   int params = -1;     // -1: they lie in a file
   int optimizer = -1;  // -1: it lies in a file
   int copies = -1;     // from Step to Validate, of what Step updates
+  int scratch = -1;  // one for all chunks, or of this chunk where two of them run beside each other
   std::vector<int> grad_slots, saved_slots, weight_grad_slots;
   std::vector<int> unit_params, unit_grads;  // [unit] shared slots, where shards are stored
 };
@@ -85,7 +86,7 @@ struct MemoryPlan : MemoryBytes {
   std::vector<MemoryRegion> regions;
   std::vector<int> permanent;  // live for the whole run
   std::vector<ChunkRegions> chunks;
-  int scratch = -1, workspace = -1, exchange = -1;
+  int workspace = -1, exchange = -1;
   int newton_schulz = -1;  // live in Step; -1: Muon updates no matrix of this rank
   int snapshot = -1;       // -1: every save waits for the disk
   int moves = -1;          // -1: no checkpoints are kept in memory

@@ -52,11 +52,24 @@ class Walk {
       plan_action(action, memory);
       actions.push_back(std::move(memory));
     }
+    for (size_t i = 0; i < program.size(); ++i) {
+      if (program[i].beside == Beside::Next) join_pair(actions[i], actions[i + 1]);
+    }
     TRIREME_CHECK(in_flight_.empty(), "a micro-batch without its W");
     return actions;
   }
 
  private:
+  // Two actions that run beside each other need their memory together. F gives nothing back, so the
+  // other one has taken nothing that was F's.
+  static void join_pair(ActionMemory& forward, ActionMemory& backward) {
+    TRIREME_CHECK(forward.release.empty() && forward.finish_activations.empty() &&
+                      forward.finish_messages.empty(),
+                  "F of training gives nothing back");
+    forward.acquire.insert(forward.acquire.end(), backward.acquire.begin(), backward.acquire.end());
+    backward.acquire.clear();
+  }
+
   using Key = std::pair<int, int>;  // (chunk, micro-batch)
   struct InFlight {
     int saved_slot = -1;

@@ -1,13 +1,17 @@
 #include "models/stage.h"
 
 #include "base/clock.h"
+#include "device/turns.h"
 
 namespace trireme {
 namespace {
 
-// A clock that stands still while the rank waits for those that share its layers.
+// A clock that stands still while the rank waits for those that share its layers, or computes
+// another action.
 int64_t working_ns(const Ctx& ctx) {
-  return monotonic_ns() - ctx.tp.waited_ns() - ctx.cp.waited_ns() - ctx.ep.waited_ns();
+  const bool may_be_away = ctx.turns != nullptr && ctx.turns->are_taken();
+  const int64_t away_ns = may_be_away ? ctx.turns->away_ns() : 0;
+  return monotonic_ns() - away_ns - ctx.tp.waited_ns() - ctx.cp.waited_ns() - ctx.ep.waited_ns();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 namespace trireme {
 
 class ProductCheck;
+class Turns;
 
 // What every layer call needs: where kernels run, which they are, and the ranks that share the
 // layer.
@@ -19,6 +20,7 @@ struct Ctx {
   Group& ep;                         // that share the experts
   float loss_scale = 1.0f;           // of all activations' and parameters' gradients
   ProductCheck* products = nullptr;  // checks every product (nn/product.h); null: none is checked
+  Turns* turns = nullptr;            // of actions that run beside each other; null: there are none
 };
 
 // Where the documents of a micro-batch lie, if those of one sequence do not see each other; int32.

@@ -9,7 +9,10 @@ void ExpertExchange::tell_counts(Ctx& ctx) const {
   int32_t* taken = taken_E.as<int32_t>();
   int32_t* end_R = begin_R.as<int32_t>() + 1;
   for (int64_t e = 0; e < E; ++e) taken[e] = begin[e + 1] - begin[e];
-  ctx.ep.all_to_all(taken_E, {end_R, DType::I32, Shape{E}});
+  ctx.ep.run({.collective = Collective::AllToAll,
+              .in = taken_E,
+              .out = {end_R, DType::I32, Shape{E}},
+              .is_short = true});
   end_R[-1] = 0;
   for (int64_t e = 0; e < E; ++e) end_R[e] += end_R[e - 1];
 }
@@ -43,7 +46,8 @@ void ExpertExchange::move(Ctx& ctx, const TensorRef& begin_from, const MatrixRef
               .in = {from.data, from.dtype, Shape{num_sent}},
               .out = {to.data, to.dtype, Shape{num_received}},
               .counts = {sent, size_t(ranks)},
-              .recv_counts = {received, size_t(ranks)}});
+              .recv_counts = {received, size_t(ranks)},
+              .is_short = from.cols == 1});
 }
 
 }  // namespace trireme

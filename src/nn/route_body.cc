@@ -57,7 +57,8 @@ void RouteBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& 
                                        .load_E = r.load_E,
                                        .before_cE = earlier_.before_cE});
   // Balance is judged by whole sequences, of which every rank of cp has a part.
-  ctx.cp.all_reduce({r.count_nE.data, DType::I32, Shape{r.count_nE.rows, r.count_nE.cols}});
+  const TensorRef count_nE{r.count_nE.data, DType::I32, Shape{r.count_nE.rows, r.count_nE.cols}};
+  ctx.cp.run({.in = count_nE, .out = count_nE, .is_short = true});
   r.exchange().tell_counts(ctx);
   r.exchange().dispatch(ctx, as_column(r.weight_A), as_column(r.weight_R));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "program/palette.h"
@@ -32,7 +33,7 @@ void add_actions(Json& json, const Program& program, int num_chunks) {
   json["kinds"] = Json::array();
   for (const Action& action : program) {
     json["actions"].push_back(to_string(action, num_chunks));
-    json["kinds"].push_back(drawn_kind(action.kind));
+    json["kinds"].push_back(drawn_kind(action));
   }
 }
 
@@ -56,7 +57,7 @@ Json predicted_timeline(const RunPlan& plan, const RankPlan& rank, const Simulat
 // For regions that hold the tables of chunks unsharded: [region] -> table; -1 if it holds shards.
 std::vector<int> tables_of_regions(const RankPlan& rank, TensorTables& tables) {
   std::vector<int> table_of(rank.memory.regions.size(), -1);
-  int64_t scratch_bytes = -1;
+  std::map<int, int64_t> scratch_bytes;  // by region, of the largest chunk that uses it
   for (size_t c = 0; c < rank.chunks.size(); ++c) {
     const ChunkTables& chunk = rank.chunks[c];
     const ChunkRegions& regions = rank.memory.chunks[c];
@@ -70,10 +71,10 @@ std::vector<int> tables_of_regions(const RankPlan& rank, TensorTables& tables) {
     }
     for (int region : regions.saved_slots) put(region, chunk.tables.saved);
     for (int region : regions.weight_grad_slots) put(region, chunk.tables.weight_grad);
-    if (chunk.tables.scratch.bytes() > scratch_bytes) {
-      scratch_bytes = chunk.tables.scratch.bytes();
-      put(rank.memory.scratch, chunk.tables.scratch);
-    }
+    const int64_t bytes = chunk.tables.scratch.bytes();
+    const auto [most, is_new] = scratch_bytes.try_emplace(regions.scratch, bytes);
+    if (is_new || bytes > most->second) put(regions.scratch, chunk.tables.scratch);
+    most->second = std::max(most->second, bytes);
   }
   return table_of;
 }

@@ -76,8 +76,11 @@ std::vector<RecomputeChoice::ClassNeeds> RecomputeChoice::needs_of(const RunPlan
     const RankPlan& of_stage = plan.pipeline[size_t(coords_of(plan.mesh, alike.first).pp)];
     RankPlan rank;
     move_to(rank, alike.first, plan);
-    ClassNeeds& needs = classes.emplace_back(
-        ClassNeeds{alike.memory.arena_bytes, alike.lacks_bytes, alike.num_ranks, {}});
+    ClassNeeds& needs = classes.emplace_back(ClassNeeds{alike.memory.arena_bytes,
+                                                        alike.lacks_bytes,
+                                                        alike.num_ranks,
+                                                        has_pairs(of_stage.program),
+                                                        {}});
     for (size_t c = 0; c < of_stage.chunks.size(); ++c) {
       const StageSpec& stage = of_stage.chunks[c].stage;
       const auto slots = int64_t(of_stage.memory.chunks[c].saved_slots.size());
@@ -100,8 +103,11 @@ NeededBytes RecomputeChoice::needed(const std::vector<ClassNeeds>& classes, uint
       for (const auto& [kind, count] : chunk.layers) {
         bytes += count * (after.saved_by_layer[size_t(kind)] - before.saved_by_layer[size_t(kind)]);
       }
-      scratch_before = std::max(scratch_before, before.scratch);
-      scratch = std::max(scratch, after.scratch);
+      const auto add = [&](int64_t& bytes_of_all, int64_t of_chunk) {
+        bytes_of_all = alike.has_pairs ? bytes_of_all + of_chunk : std::max(bytes_of_all, of_chunk);
+      };
+      add(scratch_before, before.scratch);
+      add(scratch, after.scratch);
     }
     bytes += scratch - scratch_before;
     needed.of_rank = std::max(needed.of_rank, bytes + alike.lacks_bytes);

@@ -49,6 +49,7 @@ class RecomputeChoice {
     int64_t arena_bytes = 0;  // with the empty set
     int64_t lacks_bytes = 0;  // RankClass::lacks_bytes
     int64_t num_ranks = 0;
+    bool has_pairs = false;  // every chunk has scratch of its own
     std::vector<SavedLayers> chunks;
   };
   std::vector<ClassNeeds> needs_of(const RunPlan& plan);

@@ -10,9 +10,6 @@
 namespace trireme {
 namespace {
 
-// A layer exchanges twice at the entry and twice at the exit of its blocks, in each direction.
-constexpr double kExchangesOfLayer = 2.0;
-
 // Returns the number of all-reduces in Step over an axis. Our runtime makes one for every gradient
 // of which the ranks hold partial sums. Other trainers join several gradients in one.
 double num_sums(const RankPlan& rank, int ParamLayout::*addends, const Hardware& hardware) {

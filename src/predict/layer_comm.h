@@ -6,6 +6,9 @@
 
 namespace trireme {
 
+// A layer exchanges twice at the entry and twice at the exit of its blocks, in each direction.
+inline constexpr double kExchangesOfLayer = 2.0;
+
 // Prices the collectives of F, B, W or BW of a chunk, or of Step: for each axis the bytes that this
 // rank sends divided by the bandwidth of the link, and the link's latency for each exchange of a
 // layer. Reads the chunk's stage and, for Step, the shards that the rank owns.

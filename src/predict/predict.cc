@@ -28,7 +28,7 @@ LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
   LayerComm sum;
   for (const Action& action : plan.schedule.programs[size_t(rank.coords.pp)]) {
     if (action.chunk < 0) continue;
-    sum += comm[size_t(rank.places[size_t(action.chunk)].stage)].of(action.kind);
+    sum += comm[size_t(rank.places[size_t(action.chunk)].stage)].of(action);
   }
   return sum;
 }

@@ -8,6 +8,7 @@
 #include "compile/kernel_price.h"
 #include "compile/stage_cost.h"
 #include "graph/param_table.h"
+#include "predict/hidden_comm.h"
 
 namespace trireme {
 namespace {
@@ -39,10 +40,13 @@ double grad_sums_s(const RunPlan& plan, const RankPlan& rank, const StageSpec& s
 
 }  // namespace
 
-LayerComm StageComm::of(ActionKind kind) const {
-  switch (kind) {
-    case ActionKind::F:
-      return f;
+LayerComm StageComm::of(const Action& action) const {
+  switch (action.kind) {
+    case ActionKind::F: {
+      LayerComm exposed = f;
+      if (action.beside == Beside::Next) exposed += -1.0 * hidden;
+      return exposed;
+    }
     case ActionKind::B:
       return b;
     case ActionKind::W:
@@ -73,8 +77,11 @@ PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
       };
       const auto [alike, is_new] = known.try_emplace(content_of(plan.model, spec));
       if (is_new) {
-        alike->second = {{comm_of(ActionKind::F), comm_of(ActionKind::B), comm_of(ActionKind::W),
-                          comm_of(ActionKind::BW)},
+        alike->second = {{comm_of(ActionKind::F),
+                          comm_of(ActionKind::B),
+                          comm_of(ActionKind::W),
+                          comm_of(ActionKind::BW),
+                          {}},
                          grad_sums_s(plan, rank, spec, hardware)};
       }
       std::tie(comm[stage], sums_s[stage]) = alike->second;
@@ -92,6 +99,7 @@ PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
     times.w_s += comm[stage].w.total();
     costs.saved_bytes.push_back(double(stages[stage].num_layers) * layer_saved_bytes);
   }
+  price_pairs(plan, comm, costs);
   Result<Simulation> simulation = simulate(plan.schedule, costs);
   return {std::move(simulation), std::move(comm), std::move(costs)};
 }

@@ -14,8 +14,10 @@ namespace trireme {
 // Seconds of the collectives inside the layers of a stage, for each kind of action in the schedule.
 struct StageComm {
   LayerComm f, b, w, bw;
+  LayerComm hidden;  // of an F of this stage and the BW beside it: what both hide of their own
 
-  LayerComm of(ActionKind kind) const;
+  // What nothing hides. Of two actions that run beside each other the F has what both hide.
+  LayerComm of(const Action& action) const;
 };
 
 // A simulated schedule and the prices that it was simulated with.

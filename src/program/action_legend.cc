@@ -75,6 +75,7 @@ std::string action_legend(const Program& program, int num_chunks) {
     }
     if (computes(action.kind) && text.find('+') != std::string::npos) add("+ adds to the gradient");
     if (computes(action.kind) && text.find('@') != std::string::npos) add("@1 in slot 1");
+    if (action.beside != Beside::None) add("& beside each other");
     if (text.find('>') != std::string::npos) add(">1 to rank 1 of the pipeline");
     if (text.find('<') != std::string::npos) add("<1 from rank 1 of the pipeline");
   }

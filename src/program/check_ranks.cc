@@ -13,6 +13,7 @@
 #include "program/fold_units.h"
 #include "program/lookahead.h"
 #include "program/offload.h"
+#include "program/pairs.h"
 #include "program/replay.h"
 
 namespace trireme {
@@ -171,6 +172,7 @@ class RanksCheck {
   void check_rank(const RankPlan& rank) {
     const int position = rank.position;
     const DataParallelShape shape = data_parallel_shape(rank);
+    append(position, check_pairs(rank.program, position));
     append(position, check_gradients(rank.program, shape, ranges(), mesh_.dp));
     append(position, check_gathered(rank.program, shape));
     append(position, check_gathered(rank.eval_program, shape), true);

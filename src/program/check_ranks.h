@@ -16,6 +16,7 @@ namespace trireme {
 // data    every micro-batch of the step belongs to one rank, at its place in the sum
 // tied    both holders of a tied table join its gradients once, after everything except Step
 // ahead   actions of the next step that run before Validate can be dropped (lookahead.h)
+// pairs   what runs beside the next action is an F before a BW of another chunk (pairs.h)
 // sum     in layout mode every gradient is one binary tree over the step's micro-batches
 // (check_sum_tree.h)
 // directions  both holders of a stage join the gradients of the two directions (DualPipe)

@@ -262,26 +262,6 @@ MicrobatchMap microbatches_of(const RankPlan& rank, const Schedule& schedule, in
                     : MicrobatchMap::contiguous(m, dp, index);
 }
 
-Program unpair(const Program& program) {
-  Program result;
-  for (const Action& action : program) {
-    if (action.kind != ActionKind::FB) {
-      result.push_back(action);
-      continue;
-    }
-    Action backward = action;
-    backward.kind = ActionKind::BW;
-    backward.chunk = action.chunk_b;
-    backward.microbatch = action.microbatch_b;
-    backward.chunk_b = -1;
-    backward.microbatch_b = -1;
-    result.push_back(
-        {.kind = ActionKind::F, .chunk = action.chunk, .microbatch = action.microbatch});
-    result.push_back(backward);
-  }
-  return result;
-}
-
 Program add_reduce_grad(const Program& program, const DataParallelShape& shape) {
   std::vector<size_t> last_leaf(shape.num_units.size(), SIZE_MAX);
   for (size_t i = 0; i < program.size(); ++i) {

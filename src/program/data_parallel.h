@@ -37,9 +37,6 @@ DataParallelShape data_parallel_shape(const RankPlan& rank);
 // Returns the micro-batches of the step that belong to a rank, if dp ranks share them.
 MicrobatchMap microbatches_of(const RankPlan& rank, const Schedule& schedule, int dp, int index);
 
-// Splits F&BW pairs into F, then BW: a rank with one compute stream runs them one after the other.
-Program unpair(const Program& program);
-
 // Inserts ReduceGrad where a unit's gradient is complete. Levels 0 and 1: after the W of the last
 // micro-batch and the joins that follow it. This W is cut into units, so that the transfer of one
 // unit runs while the next unit is computed. Levels 2 and 3: after every W; its leaf is reduced

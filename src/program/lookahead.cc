@@ -58,7 +58,7 @@ class Leading {
   bool fits(int rank, const Action& action) const {
     if (action.kind == ActionKind::SendActivation) return received_.contains(end_of(rank, action));
     if (action.kind == ActionKind::RecvActivation) return sent_.contains(end_of(rank, action));
-    return is_forward(action.kind);
+    return is_forward(action.kind) && action.beside == Beside::None;
   }
 
   StageGraph graph_;

@@ -123,6 +123,10 @@ std::string_view drawn_kind(ActionKind kind) {
   }
 }
 
+std::string_view drawn_kind(const Action& action) {
+  return drawn_kind(action.beside == Beside::Next ? ActionKind::FB : action.kind);
+}
+
 std::vector<std::pair<std::string, Color>> report_palette() {
   std::vector<std::pair<std::string, Color>> palette;
   for (const ActionKind kind :

@@ -23,6 +23,8 @@ std::string css(Color color);
 // The name of an action in pictures: "F", "B", "W", "BW", "FB", "Sum", "transfer", "memory" or
 // "Step".
 std::string_view drawn_kind(ActionKind kind);
+// Likewise; an F that another action runs beside is drawn as the pair, which has its time.
+std::string_view drawn_kind(const Action& action);
 
 // What pictures tell apart about ops: "product", "attention", "norm", "elementwise", "routing",
 // "table or loss", "redistribution".

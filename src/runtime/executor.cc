@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "device/turns.h"
 #include "watch/progress_page.h"
 
 namespace trireme {
@@ -52,10 +53,10 @@ StepResult Executor::run_step(Ctx& ctx, uint64_t first_sample, double lr, bool s
   training_ = true;
   gradients_are_whole_ = false;
   result_ = {};
-  for (size_t i = has_begun ? size_t(parts_.plan.num_ahead) : 0; i < program.size(); ++i) {
+  for (size_t i = has_begun ? size_t(parts_.plan.num_ahead) : 0; i < program.size();) {
     const bool may_run_ahead = program[i].kind == ActionKind::Validate && next_sample;
     if (may_run_ahead && parts_.plan.num_ahead > 0 && attempt_held_) run_ahead(ctx, *next_sample);
-    run_timed(ctx, i);
+    i += run_timed(ctx, i);
   }
   if (!ahead_sample_) parts_.data_parallel.finish_all_unshards();
   return result_;
@@ -83,16 +84,27 @@ StepResult Executor::measure_gradient_of(Ctx& ctx, uint64_t first_sample,
   return result;
 }
 
-void Executor::run_timed(Ctx& ctx, size_t position) {
+// Both have their memory since before the first (memory_walk.cc), so nothing is allocated between.
+void Executor::run_beside(Ctx& ctx, size_t position) {
+  const auto run = [&](size_t i) {
+    run_action(ctx, parts_.plan.program[i], parts_.plan.memory.actions[i]);
+  };
+  ctx.turns->run([&] { run(position); }, [&] { run(position + 1); });
+}
+
+size_t Executor::run_timed(Ctx& ctx, size_t position) {
   action_index_ = position;
   parts_.world.page().begin_action(int64_t(position));
-  const ActionMemory& memory = parts_.plan.memory.actions[position];
+  const bool is_pair = parts_.plan.program[position].beside == Beside::Next;
+  // A pair gives back what its second action gives back; its time is that of the first.
+  const ActionMemory& taken = parts_.plan.memory.actions[position];
+  const ActionMemory& memory = parts_.plan.memory.actions[position + (is_pair ? 1 : 0)];
   ActionTime& time = times_.actions[position];
   const int64_t waited_ns = this->waited_ns(), stage_waited_ns = parts_.pipeline.waited_ns();
   const int64_t read_ns = read_ns_;
   time.begin_ns = monotonic_ns();
-  parts_.memory.acquire(memory.acquire);
-  run_action(ctx, parts_.plan.program[position], memory);
+  parts_.memory.acquire(taken.acquire);
+  is_pair ? run_beside(ctx, position) : run_action(ctx, parts_.plan.program[position], memory);
   parts_.pipeline.finish(memory);
   parts_.data_parallel.finish_reduces(ctx, memory.finish_reduces);
   if (memory.finish_offload) parts_.offload.finish();
@@ -101,6 +113,8 @@ void Executor::run_timed(Ctx& ctx, size_t position) {
   time.waited_ns = this->waited_ns() - waited_ns;
   time.stage_waited_ns = parts_.pipeline.waited_ns() - stage_waited_ns;
   time.read_ns = read_ns_ - read_ns;
+  if (is_pair) times_.actions[position + 1] = {.begin_ns = time.end_ns, .end_ns = time.end_ns};
+  return is_pair ? 2 : 1;
 }
 
 void Executor::run_ahead(Ctx& ctx, uint64_t first_sample) {

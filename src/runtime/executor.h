@@ -119,7 +119,9 @@ class Executor {
     size_t num_units = 0;
   };
 
-  void run_timed(Ctx& ctx, size_t position);
+  // Runs the action, and with it the next one if they run beside each other. Returns their number.
+  size_t run_timed(Ctx& ctx, size_t position);
+  void run_beside(Ctx& ctx, size_t position);
   // Runs the first actions of the step that begins with `first_sample`.
   void run_ahead(Ctx& ctx, uint64_t first_sample);
   void drop_ahead();
@@ -128,6 +130,7 @@ class Executor {
   void wait_for_params(const Action& action);
   void run_forward(Ctx& ctx, const Action& action, const ActionMemory& memory);
   void run_backward(Ctx& ctx, const Action& action, const ActionMemory& memory);
+  void note_unit(const Ctx& ctx, int unit, int64_t begin_ns);
   // Starts the exchange of losses and norms; the update follows it, or runs ahead of it.
   void run_step_action(Ctx& ctx);
   // Waits for the exchange.

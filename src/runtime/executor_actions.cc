@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "data/documents.h"
+#include "device/turns.h"
 #include "runtime/executor.h"
 
 namespace trireme {
@@ -101,8 +102,14 @@ void Executor::run_forward(Ctx& ctx, const Action& action, const ActionMemory& m
     if (!training_) continue;
     take_routing(action, memory.saved_slot, unit);
     take_logits(action, memory.saved_slot, unit);
-    times_.units[times_.num_units++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
+    note_unit(ctx, unit, begin_ns);
   }
+}
+
+// Units of actions that run beside each other have no time of their own.
+void Executor::note_unit(const Ctx& ctx, int unit, int64_t begin_ns) {
+  if (ctx.turns != nullptr && ctx.turns->are_taken()) return;
+  times_.units[times_.num_units++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
 }
 
 void Executor::run_backward(Ctx& ctx, const Action& action, const ActionMemory& memory) {
@@ -122,7 +129,7 @@ void Executor::run_backward(Ctx& ctx, const Action& action, const ActionMemory& 
   for (int unit = units.end; unit-- > units.begin;) {
     const int64_t begin_ns = monotonic_ns();
     stage.backward_unit(ctx, info, slots, unit, half);
-    times_.units[times_.num_units++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};
+    note_unit(ctx, unit, begin_ns);
   }
   if (makes_input_grad && units.begin == 0) parts_.pipeline.give_input_grad(action, memory);
 }

@@ -40,7 +40,7 @@ StageMemory RankMemory::stage_memory(int chunk) const {
   const ChunkRegions& regions = plan_.memory.chunks[size_t(chunk)];
   const int units = num_units(plan_.chunks[size_t(chunk)].stage);
   StageMemory memory;
-  memory.scratch = at(plan_.memory.scratch);
+  memory.scratch = at(regions.scratch);
   for (int unit = 0; unit < units; ++unit) memory.unit_params.push_back(unit_params(chunk, unit));
   if (regions.unit_grads.empty()) {
     for (int region : regions.grad_slots) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace trireme {
@@ -127,8 +129,9 @@ std::string to_string(const Action& action, int num_chunks) {
     default:
       break;
   }
-  return fmt::format("{}{}{}{}{}", name_of(action.kind), place, units_text(action),
-                     grad_text(action), peer_text(action));
+  return fmt::format("{}{}{}{}{}{}{}", action.beside == Beside::Previous ? "&" : "",
+                     name_of(action.kind), place, units_text(action), grad_text(action),
+                     peer_text(action), action.beside == Beside::Next ? "&" : "");
 }
 
 std::string to_string(const Program& program, int num_chunks) {
@@ -148,6 +151,11 @@ bool computes(ActionKind kind) {
 bool is_transfer(ActionKind kind) {
   return kind == ActionKind::SendActivation || kind == ActionKind::RecvActivation ||
          kind == ActionKind::SendGrad || kind == ActionKind::RecvGrad;
+}
+
+bool has_pairs(const Program& program) {
+  return std::any_of(program.begin(), program.end(),
+                     [](const Action& action) { return action.beside == Beside::Next; });
 }
 
 bool joins_ranks(ActionKind kind) {

@@ -15,7 +15,7 @@ enum class ActionKind : uint8_t {
   W,
   BW,  // B and W of one micro-batch as one action
   FB,  // F of (chunk, microbatch) overlapped with BW of (chunk_b, microbatch_b): DualPipe makes it,
-       // the simulator runs it as one, and `unpair` makes two actions of it for the executor
+       // the simulator runs it as one, and `unpair` (program/pairs.h) makes two actions of it
   SendActivation,
   RecvActivation,
   SendGrad,
@@ -47,6 +47,10 @@ bool joins_ranks(ActionKind kind);
 // What happens to one piece of the optimizer's state.
 bool is_of_piece(ActionKind kind);
 
+// F and the BW of another chunk behind it that run beside each other: while the transfers inside
+// the layers of one travel, the other computes. The mark of F says Next, that of BW says Previous.
+enum class Beside : uint8_t { None, Next, Previous };
+
 // One entry of a Program. Fields that a kind does not use are -1, such as chunk and microbatch of
 // Step.
 struct Action {
@@ -66,12 +70,15 @@ struct Action {
   // them.
   int16_t first_unit = 0;
   int16_t num_units = 0;
+  Beside beside = Beside::None;
 
   friend bool operator==(const Action&, const Action&) = default;
 };
 
 // The ordered actions of one rank.
 using Program = std::vector<Action>;
+// Whether some actions run beside each other.
+bool has_pairs(const Program& program);
 
 // Stage of (chunk, rank). Loop: chunk * p + rank. V: odd chunks are reversed. Bidir: chunk 1 runs
 // the stages backwards (DualPipe: two directions over one set of stages).
@@ -95,7 +102,9 @@ int num_stages(const Schedule& schedule);
 int stage_of(const Schedule& schedule, int rank, int chunk);
 
 // Returns text such as "F3", "BW1", "F0.1" (chunk after a dot if there are several), "F4.0&BW1.1",
-// "W2+@1" (add to gradient slot 1), "SF3>2" (send to rank 2), "RB3<2", "Sum@0+@1" or "Step".
+// "F3&" and "&BW1" (beside
+// each other), "W2+@1" (add to gradient slot 1), "SF3>2" (send to rank 2), "RB3<2", "Sum@0+@1" or
+// "Step".
 std::string to_string(const Action& action, int num_chunks);
 std::string to_string(const Program& program, int num_chunks);
 

@@ -122,6 +122,7 @@ struct ParallelConfig {
   int staleness = 0;  // pushes that a worker may be ahead; 0: synchronous
   bool sequence = false;
   bool tp_overlap = false;
+  bool pair = false;  // DualPipe: F&BW pairs run beside each other
   ContextExchange context = ContextExchange::Ring;
   int64_t bucket_bytes = 0;  // gradients that are reduced together; 0: each unit separately
   int prefetch = 1;          // units whose parameters or gradients are in transfer

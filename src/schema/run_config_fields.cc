@@ -267,6 +267,10 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
            "sequence parallelism: the tp ranks also split the residual stream along the sequence");
   list.add("tp_overlap", parallel.tp_overlap, kMesh,
            "tensor parallelism sends some rows of tokens while it multiplies others");
+  list.add(
+      "pair", parallel.pair, kSpeed,
+      "dualpipe and dualpipev, zero = 0 and 1: while the transfers inside the layers of one "
+      "direction travel, the rank computes the other direction; takes scratch memory for both");
   list.add("bucket_bytes", parallel.bucket_bytes, kLayout,
            "neighbouring layers form one bucket of at most this many gradient bytes; a bucket is "
            "reduced, and with zero = 3 gathered, in one call; 0: one bucket per layer");

@@ -32,13 +32,17 @@ template <typename TimesOfChunk>
 std::optional<double> compute_s(const Action& action, const TimesOfChunk& of_chunk) {
   const auto bw = [](const StageTimes& t) { return t.bw_s >= 0 ? t.bw_s : t.b_s + t.w_s; };
   switch (action.kind) {
-    case ActionKind::F:
-      return of_chunk(action.chunk).f_s;
+    case ActionKind::F: {
+      const StageTimes& f = of_chunk(action.chunk);
+      return action.beside == Beside::Next && f.fb_s >= 0 ? f.fb_s : f.f_s;
+    }
     case ActionKind::B:
       return of_chunk(action.chunk).b_s;
     case ActionKind::W:
       return of_chunk(action.chunk).w_s;
     case ActionKind::BW:
+      // Schedules with pairs have two chunks. The time of a pair is that of its F.
+      if (action.beside == Beside::Previous && of_chunk(1 - action.chunk).fb_s >= 0) return 0.0;
       return bw(of_chunk(action.chunk));
     case ActionKind::FB: {
       const StageTimes& f = of_chunk(action.chunk);

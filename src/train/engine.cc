@@ -62,6 +62,10 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
       ctx_{stream_, kernels, groups_.tp(), groups_.cp(), groups_.ep()},
       optimizer_(plan.config.optim, rank_.norm_sum, plan.config.run.seed) {
   TRIREME_CHECK(rank_.position == groups_.position(), "the plan of another rank");
+  if (has_pairs(rank_.program)) {
+    ctx_.turns = &turns_.emplace();
+    for (Group* group : {&groups_.tp(), &groups_.cp(), &groups_.ep()}) group->take_turns(*turns_);
+  }
   if (plan.shape.compute == DType::F16) {
     loss_scale_ = {plan.config.precision.loss_scale, plan.config.precision.loss_scale_window};
   }

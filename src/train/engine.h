@@ -9,6 +9,7 @@
 #include "comm/mesh_groups.h"
 #include "compile/run_plan.h"
 #include "device/core_binding.h"
+#include "device/turns.h"
 #include "optim/loss_scale.h"
 #include "runtime/executor.h"
 #include "train/noise_scale.h"
@@ -132,6 +133,7 @@ class Engine {
   std::unique_ptr<Group> shards_, replicas_, expert_shards_, expert_replicas_, tied_, mirror_;
   CoreBinding binding_;  // must come before the threads, which inherit the binding
   ThreadTeam team_;
+  std::optional<Turns> turns_;  // absent: no actions run beside each other
   RankMemory memory_;
   Offload offload_;
   Stream stream_;
