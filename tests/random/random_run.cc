@@ -239,6 +239,7 @@ class RunDraw {
     parallel.prefetch = below(4);
     parallel.sequence = is_one_of(2);
     parallel.tp_overlap = is_one_of(2);
+    parallel.pair = !is_one_of(4);
     MemoryConfig& memory = config_.memory;
     memory.recompute = any_choice<Recompute>();
     if (is_one_of(3)) memory.offload = any_choice<OffloadChoice>();
