@@ -159,6 +159,10 @@ std::string to_json(const JobFailure& failure) {
                         {"time_s", failure.time_s},
                         {"evidence", evidence_json(failure.evidence)},
                         {"left_out", failure.is_left_out},
+                        {"resumed_step", failure.resumed_step},
+                        {"older_step", failure.older_step},
+                        {"goes_back_to", failure.goes_back_to},
+                        {"why_back", failure.why_back},
                         {"class", uint8_t(found.failure_class)},
                         {"confidence", found.confidence},
                         {"rule", found.rule}}
@@ -185,6 +189,10 @@ Result<JobFailure> check_failure(const std::string& text) {
                       .time_s = json.at("time_s").get<double>(),
                       .evidence = evidence_in(json.at("evidence")),
                       .is_left_out = json.at("left_out").get<bool>(),
+                      .resumed_step = integer_in(json, "resumed_step"),
+                      .older_step = integer_in(json, "older_step"),
+                      .goes_back_to = integer_in(json, "goes_back_to"),
+                      .why_back = json.at("why_back").get<std::string>(),
                       .found = {.failure_class = static_cast<FailureClass>(failure_class),
                                 .confidence = json.at("confidence").get<double>(),
                                 .rule = json.at("rule").get<std::string>()}};
@@ -258,7 +266,8 @@ Result<EpochOrder> check_order(std::span<const std::byte> bytes) {
                         is_possible(order.layout, order.size) && order.ranks_on_host > 0 &&
                         order.ranks_on_host <= order.size && order.num_failures >= 0 &&
                         order.first_failure_number >= 0 && order.num_left_out >= 0 &&
-                        order.num_left_out <= kMostLeftOutBatches && order.clean_step >= -1;
+                        order.num_left_out <= kMostLeftOutBatches && order.clean_step >= -1 &&
+                        (order.must_go_back == 0 || order.clean_step >= 0);
   const bool are_texts_whole =
       std::memchr(order.failures, 0, sizeof order.failures) != nullptr &&
       std::find(order.rendezvous.begin(), order.rendezvous.end(), '\0') != order.rendezvous.end();

@@ -85,10 +85,16 @@ TEST(AgentWire, TextsComeBack) {
                    .signal = 9,
                    .kernel_lines = {"oom"},
                    .oom_kills = 1,
-                   .corruption = CorruptionAlarm{.check = "state", .step = 4, .is_certain = true},
+                   .corruption =
+                       CorruptionAlarm{
+                           .check = CorruptionCheck::State, .step = 4, .is_certain = true},
                    .first_sample = 28,
                    .num_samples = 4},
       .is_left_out = true,
+      .resumed_step = 20,
+      .older_step = 10,
+      .goes_back_to = 19,
+      .why_back = "it has failed twice",
       .found = {.failure_class = FailureClass::HostMemory, .confidence = 0.97, .rule = "r"}};
   EXPECT_EQ(to_json(check_failure(to_json(failure)).value()), to_json(failure));
   const RanksEnd end{.exit_code = 5, .first_failed = 1, .why = "was killed", .told_failures = 2};
@@ -133,6 +139,7 @@ TEST(AgentWire, RefusesImpossibleOrders) {
       [](EpochOrder& order) { order.num_left_out = -1; },
       [](EpochOrder& order) { order.num_left_out = kMostLeftOutBatches + 1; },
       [](EpochOrder& order) { order.clean_step = -2; },
+      [](EpochOrder& order) { order.must_go_back = 1; },
       [](EpochOrder& order) { order.rank = 4; },
       [](EpochOrder& order) { order.rank = -1; },
       [](EpochOrder& order) { order.size = kLargestTcpWorld + 1; },

@@ -62,16 +62,6 @@ Result<std::vector<HostFailure>> read_host_history(const std::string& run_dir) {
   return host_failures_in(text, path);
 }
 
-std::vector<std::string> hosts_named_by(const CorruptionAlarm& alarm) {
-  std::vector<std::string> hosts;
-  for (const CorruptionAlarm::NamedRank& named : alarm.ranks) {
-    if (std::find(hosts.begin(), hosts.end(), named.host) == hosts.end()) {
-      hosts.push_back(named.host);
-    }
-  }
-  return hosts;
-}
-
 std::vector<HostFailure> host_failures_of(const std::vector<JobFailure>& failures) {
   std::vector<HostFailure> of_hosts;
   for (const JobFailure& failure : failures) {

@@ -31,8 +31,6 @@ Result<std::vector<HostFailure>> host_failures_in(std::string_view text, const s
 // Reads the history in the folder of a run. Returns an empty list if there is no such file. An
 // error names the line that is damaged.
 Result<std::vector<HostFailure>> read_host_history(const std::string& run_dir);
-// The hosts of the ranks that a check for silent corruption names, each once.
-std::vector<std::string> hosts_named_by(const CorruptionAlarm& alarm);
 // Returns the failures for which a host may be to blame. Leaves out those without a known host and
 // those that a signal from outside has caused. If numbers were wrong, the hosts of the ranks that
 // may have computed them are to blame, with the kind "corrupted": one host alone with

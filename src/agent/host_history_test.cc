@@ -39,8 +39,9 @@ TEST(HostHistory, ReadsWhatItWritesButNotWhatWasDoneByHand) {
 
 JobFailure corruption_of(std::vector<CorruptionAlarm::NamedRank> ranks, bool is_certain) {
   JobFailure failure{.furthest_step = 1, .kind = "failed", .host = "leader", .time_s = kNow};
-  failure.evidence.corruption = {
-      .check = "replay_elsewhere", .ranks = std::move(ranks), .is_certain = is_certain};
+  failure.evidence.corruption = {.check = CorruptionCheck::ReplayElsewhere,
+                                 .ranks = std::move(ranks),
+                                 .is_certain = is_certain};
   return failure;
 }
 

@@ -59,6 +59,10 @@ std::string failure_line(const JobFailure& failure, int number) {
   evidence.kind = failure.kind;
   line.update(evidence_json(evidence));
   if (failure.is_left_out) line["left_out"] = true;
+  if (failure.goes_back_to >= 0) {
+    line["goes_back_to"] = failure.goes_back_to;
+    line["why_back"] = failure.why_back;
+  }
   std::string fields = line.dump(-1, ' ', false, Json::error_handler_t::replace);
   fields.front() = ',';
   std::string text;

@@ -24,6 +24,14 @@ struct JobFailure {
   FailureEvidence evidence = {};
   // True if the job resumes without the samples of the evidence (run.skip_bad_batches).
   bool is_left_out = false;
+  // The steps of the checkpoint from which the epoch resumed, and of the newest older one that was
+  // there. -1: there was none, or nobody knows.
+  int64_t resumed_step = -1;
+  int64_t older_step = -1;
+  // The job resumes from a checkpoint of this step or an earlier one, and the reason. -1: it
+  // resumes from the newest one.
+  int64_t goes_back_to = -1;
+  std::string why_back = {};
   Classification found = {};  // what the evidence says; unknown if nobody has classified it
 };
 

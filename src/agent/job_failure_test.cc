@@ -50,7 +50,7 @@ TEST(FailureLine, HasRoomInAnOrderWhateverWasSaid) {
   failure.evidence.kernel_lines.assign(100, std::string(1000, '\\'));
   failure.evidence.peers_words.assign(100, std::string(1000, 'x'));
   FailureEvidence wrong;
-  wrong.corruption = {.check = "replay_elsewhere",
+  wrong.corruption = {.check = CorruptionCheck::ReplayElsewhere,
                       .ranks = std::vector<CorruptionAlarm::NamedRank>(64)};
   for (size_t rank = 0; rank < 64; ++rank) {
     wrong.corruption->ranks[rank].host.assign(64, char('!' + rank));

@@ -44,6 +44,9 @@ void for_each_number(Page& page, const Visit& visit) {
   visit(page.recoveries_from_memory, false);
   visit(page.recoveries_from_disk, false);
   visit(page.recovery_ns, false);
+  visit(page.resumed_epoch, false);
+  visit(page.resumed_step, false);
+  visit(page.older_step, false);
 }
 
 }  // namespace

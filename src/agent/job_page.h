@@ -38,7 +38,12 @@ struct JobPage {
   std::atomic<int64_t> redone_ns;
   std::atomic<int64_t> recoveries_from_memory;  // by the tier that was resumed
   std::atomic<int64_t> recoveries_from_disk;
-  std::atomic<int64_t> recovery_ns;     // from the last step before each failure to the next step
+  std::atomic<int64_t> recovery_ns;  // from the last step before each failure to the next step
+  // The last epoch that has found its checkpoint, the step of this checkpoint, and that of the
+  // newest older one; -1: none.
+  std::atomic<uint64_t> resumed_epoch;
+  std::atomic<int64_t> resumed_step;
+  std::atomic<int64_t> older_step;
   std::atomic<int32_t> measured_bytes;  // 0: nothing was measured yet
   std::array<std::byte, 512> measured;  // a MeasuredMachine (session/rank_hardware.h)
   // If it is above the running epoch, the ranks save after their step and wait for that epoch.
@@ -53,7 +58,7 @@ struct JobPage {
 
 // The values of a page that rank 0 writes, for the page of another host.
 struct PageValues {
-  std::array<int64_t, 21> numbers = {};
+  std::array<int64_t, 24> numbers = {};
   int32_t measured_bytes = 0;
   int32_t reserved = 0;
   std::array<std::byte, 512> measured = {};

@@ -294,6 +294,10 @@ JobFailure Leader::failure() const {
                                             "vain",
                      .host = processes_.host,
                      .time_s = unix_time_s()};
+  if (page_->resumed_epoch == place_.epoch) {
+    failure.resumed_step = page_->resumed_step;
+    failure.older_step = page_->older_step;
+  }
   if (times_.lost_step_ns > 0) {
     failure.detected_after_s = double(times_.detected_ns - times_.lost_step_ns) * 1e-9;
   }

@@ -150,6 +150,7 @@ class Leader {
   EpochOrder order_of(int rank) const;
   void add_failures(EpochOrder& order) const;
   void add_left_out(EpochOrder& order) const;
+  void add_clean_step(EpochOrder& order) const;
   int ranks_on(int host) const;
 
   // In leader_status.cc: it reports to users.

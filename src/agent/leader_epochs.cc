@@ -28,9 +28,14 @@ std::string class_text(const std::vector<JobFailure>& failures) {
       corruption ? ", because " + corruption_text(*corruption) : "");
 }
 
-std::string left_out_text(const std::vector<JobFailure>& failures) {
-  if (failures.empty() || !failures.back().is_left_out) return "";
-  return fmt::format("; {} are left out", samples_text(failures.back().evidence));
+// What else is changed after the last failure.
+std::string remedy_text(const std::vector<JobFailure>& failures) {
+  if (failures.empty()) return "";
+  const JobFailure& last = failures.back();
+  if (last.is_left_out) return fmt::format("; {} are left out", samples_text(last.evidence));
+  if (last.goes_back_to < 0) return "";
+  return fmt::format("; it goes back to a checkpoint of step {} or earlier, because {}",
+                     last.goes_back_to, last.why_back);
 }
 
 }  // namespace
@@ -324,10 +329,26 @@ void Leader::add_failures(EpochOrder& order) const {
 }
 
 void Leader::add_left_out(EpochOrder& order) const {
+  for (const SampleRange& range : policy_.left_out()) {
+    if (order.num_left_out < kMostLeftOutBatches) {
+      order.left_out[size_t(order.num_left_out++)] = range;
+    }
+  }
+}
+
+// The younger checkpoints are set aside before an epoch does its first step. So the failures since
+// the last epoch that has done one decide, whoever was the leader then.
+void Leader::add_clean_step(EpochOrder& order) const {
+  const auto take = [&](int64_t step) {
+    order.clean_step = order.clean_step < 0 ? step : std::min(order.clean_step, step);
+  };
   for (const JobFailure& failure : policy_.failures()) {
-    if (!failure.is_left_out || order.num_left_out == kMostLeftOutBatches) continue;
-    order.left_out[size_t(order.num_left_out++)] = {failure.evidence.first_sample,
-                                                    failure.evidence.num_samples};
+    if (failure.epoch < page_->trained_epoch) continue;
+    const auto& corruption = failure.evidence.corruption;
+    if (corruption && corruption->clean_step) take(*corruption->clean_step);
+    if (failure.goes_back_to < 0) continue;
+    take(failure.goes_back_to);
+    order.must_go_back = 1;
   }
 }
 
@@ -342,7 +363,7 @@ EpochOrder Leader::order_of(int rank) const {
   order.layout = layout_;
   order.ranks_on_host = ranks_on(ranks_[size_t(rank)].host);
   order.made_ns = steady_now_ns();
-  if (corruption_) order.clean_step = corruption_->clean_step.value_or(-1);
+  add_clean_step(order);
   add_left_out(order);
   if (rank == 0) add_failures(order);
   return order;
@@ -362,7 +383,7 @@ Status Leader::begin_epoch() {
                           : is_takeover_     ? former_.what
                           : is_planned       ? why_wanted_
                                              : "ranks waited in vain";
-  const std::string left_out = first_failed_ >= 0 ? left_out_text(policy_.failures()) : "";
+  const std::string remedy = is_planned ? "" : remedy_text(policy_.failures());
   const EpochLayout before = layout_;
   TRIREME_TRY_DONE(lay_out());
   place_.epoch = next_epoch();
@@ -391,7 +412,7 @@ Status Leader::begin_epoch() {
   }
   say(fmt::format("after step {}, {}; epoch {} resumes with {} rank{}, {} of them new{}{}",
                   times_.lost_step, who, place_.epoch, place_.size, place_.size == 1 ? "" : "s",
-                  num_new, layout, left_out));
+                  num_new, layout, remedy));
   end_ = {};
   first_failed_ = -1;
   corruption_.reset();

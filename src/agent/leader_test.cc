@@ -180,7 +180,7 @@ TEST_F(LeaderOfHosts, KeepsAHostThatFailsIfTheOthersHaveNoRoomAndSaysSoOnce) {
 // it was not wrong.
 TEST_F(LeaderOfHosts, DrainsAHostThatAloneWasWrongBeforeTheNextEpoch) {
   begin(true);
-  const JobFailure failure = corrupt(CorruptionAlarm{.check = "replay_elsewhere",
+  const JobFailure failure = corrupt(CorruptionAlarm{.check = CorruptionCheck::ReplayElsewhere,
                                                      .step = 10,
                                                      .ranks = {{1, "name of the machine"}},
                                                      .is_certain = true,
@@ -202,7 +202,8 @@ TEST_F(LeaderOfHosts, DrainsAHostThatAloneWasWrongBeforeTheNextEpoch) {
 
 TEST_F(LeaderOfHosts, KeepsAHostThatWasWrongIfTheOthersHaveNoRoom) {
   begin(false);
-  corrupt({.check = "products", .step = 10, .ranks = {{1, "b"}}, .is_certain = true});
+  corrupt(
+      {.check = CorruptionCheck::Products, .step = 10, .ranks = {{1, "b"}}, .is_certain = true});
   EXPECT_FALSE(b_.is_drained());
   EXPECT_EQ(b_.ranks().size(), 1u);
   train();
@@ -212,8 +213,10 @@ TEST_F(LeaderOfHosts, KeepsAHostThatWasWrongIfTheOthersHaveNoRoom) {
 // With two ranks nothing tells which one was wrong.
 TEST_F(LeaderOfHosts, DrainsNobodyIfAnyOfSeveralHostsMayHaveBeenWrong) {
   begin(true);
-  const JobFailure failure = corrupt(
-      {.check = "replay_elsewhere", .step = 10, .ranks = {{1, "b"}, {0, "a"}}, .clean_step = 4});
+  const JobFailure failure = corrupt({.check = CorruptionCheck::ReplayElsewhere,
+                                      .step = 10,
+                                      .ranks = {{1, "b"}, {0, "a"}},
+                                      .clean_step = 4});
   EXPECT_EQ(failure.rank, 0) << "the one that has ended first";
   EXPECT_FALSE(a_.is_drained() || b_.is_drained());
   EXPECT_EQ(host_failures_of(leader_->failures()).size(), 2u);
@@ -224,13 +227,54 @@ TEST_F(LeaderOfHosts, DrainsNobodyIfAnyOfSeveralHostsMayHaveBeenWrong) {
   EXPECT_EQ(a_.order(a_.ranks().begin()->first).clean_step, -1);
 }
 
+// Each start from the checkpoint of step 10 fails, so the ranks are told to go back before it until
+// an epoch has done a step.
+TEST_F(LeaderOfHosts, OrdersTheRanksToGoBackUntilAnEpochHasDoneAStep) {
+  begin(false);
+  const auto order = [&]() -> const EpochOrder& { return a_.order(a_.ranks().begin()->first); };
+  const auto fail = [&](bool has_resumed) {
+    if (has_resumed) {
+      page_->resumed_epoch = epoch();
+      page_->resumed_step = 10;
+      page_->older_step = 5;
+    }
+    const uint64_t over = epoch();
+    b_.end(b_.ranks().begin()->first, W_EXITCODE(5, 0));
+    a_.wait_all(over);
+    for (int i = 0; i < 4; ++i) leader_->turn();
+  };
+  fail(true);
+  EXPECT_EQ(order().clean_step, -1);
+  fail(true);
+  EXPECT_EQ(order().clean_step, 9);
+  EXPECT_EQ(order().must_go_back, 1);
+  EXPECT_NE(said_.find("it goes back to a checkpoint of step 9 or earlier, because it has failed "
+                       "twice in the same way after step 10"),
+            std::string::npos)
+      << said_;
+  b_.end(b_.ranks().begin()->first, SIGKILL);  // before a step
+  const uint64_t over = epoch();
+  a_.wait_all(over);
+  for (int i = 0; i < 4; ++i) leader_->turn();
+  EXPECT_GT(epoch(), over);
+  EXPECT_EQ(order().clean_step, 9) << "an epoch that has done no step has not gone back";
+  page_->trained_epoch = epoch();
+  b_.end(b_.ranks().begin()->first, SIGKILL);
+  a_.wait_all(epoch());
+  for (int i = 0; i < 4; ++i) leader_->turn();
+  EXPECT_EQ(order().clean_step, -1);
+  EXPECT_EQ(order().must_go_back, 0);
+}
+
 // Reports come from other hosts.
 TEST_F(LeaderOfHosts, AnAlarmOfAnotherEpochOrOfARankThatDoesNotExistBlamesNobody) {
   begin(true);
-  b_.end_corrupt(epoch() - 1, {.check = "state", .ranks = {{1, "b"}}, .is_certain = true});
+  b_.end_corrupt(epoch() - 1,
+                 {.check = CorruptionCheck::State, .ranks = {{1, "b"}}, .is_certain = true});
   settle();
   EXPECT_FALSE(leader_->failures().back().evidence.corruption);
-  b_.end_corrupt(epoch(), {.check = "state", .ranks = {{7, "x"}}, .is_certain = true});
+  b_.end_corrupt(epoch(),
+                 {.check = CorruptionCheck::State, .ranks = {{7, "x"}}, .is_certain = true});
   settle();
   const JobFailure& failure = leader_->failures().back();
   ASSERT_TRUE(failure.evidence.corruption);

@@ -106,6 +106,103 @@ TEST(RestartPolicy, LeavesOutNothingThatIsNotTheCause) {
   EXPECT_NE(many.why_end(failed_with(1000, 250)), "");
 }
 
+// The numbers of several steps were not finite after a start from the checkpoint of step 21.
+JobFailure diverged_after(int64_t step, int64_t resumed_step = 21) {
+  JobFailure failure =
+      failed_after(step, "step " + std::to_string(step) + ": no gradient was finite");
+  failure.evidence.nonfinite_steps = 32;
+  failure.resumed_step = resumed_step;
+  failure.older_step = 20;
+  return failure;
+}
+
+JobFailure resumed_from(JobFailure failure, int64_t resumed_step, int64_t older_step) {
+  failure.resumed_step = resumed_step;
+  failure.older_step = older_step;
+  return failure;
+}
+
+// The class of a failure decides how often it must come back.
+TEST(RestartPolicy, GoesBackOnceIfTheDataIsNotTheCauseAndAnOlderCheckpointIsThere) {
+  const auto unknown = resumed_from(failed_after(53, "a"), 40, 30);
+  const auto killed = resumed_from(killed_after(53), 40, 30);
+  auto refused = resumed_from(failed_after(53, "a", 4), 40, 30);
+  refused.evidence.phase = "load";
+  struct Case {
+    JobFailure failure;
+    int num_restarts;  // from the newest checkpoint
+  };
+  for (const auto& [failure, num_restarts] :
+       {Case{unknown, 1}, Case{killed, 2}, Case{refused, 0}, Case{diverged_after(53, 40), 1}}) {
+    RestartPolicy policy(1000);
+    SCOPED_TRACE(failure.kind + " " + failure.cause);
+    for (int restart = 0; restart < num_restarts; ++restart) {
+      EXPECT_EQ(policy.why_end(failure), "");
+      EXPECT_EQ(policy.failures().back().goes_back_to, -1);
+    }
+    EXPECT_EQ(policy.why_end(failure), "");
+    const int64_t most = failure.evidence.nonfinite_steps > 0 ? 53 - 32 - 1 : 39;
+    EXPECT_EQ(policy.failures().back().goes_back_to, most);
+    EXPECT_NE(policy.failures().back().why_back, "");
+    // It fails again although it has resumed from an older one.
+    std::string why;
+    int repetitions = 0;
+    for (; why.empty() && repetitions < 10; ++repetitions) {
+      why = policy.why_end(resumed_from(failure, 30, 10));
+      EXPECT_EQ(policy.failures().back().goes_back_to, -1) << "only once";
+    }
+    EXPECT_EQ(repetitions, failure.kind == "killed" ? 3 : 1);
+    EXPECT_NE(why.find("has gone back to an older checkpoint before"), std::string::npos) << why;
+  }
+}
+
+TEST(RestartPolicy, DoesNotGoBackIfNoOlderCheckpointIsThere) {
+  for (const auto& [resumed_step, older_step] :
+       {std::pair<int64_t, int64_t>{-1, -1}, {40, -1}, {0, -1}}) {
+    RestartPolicy policy(1000);
+    const auto failure = resumed_from(failed_after(53, "a"), resumed_step, older_step);
+    EXPECT_EQ(policy.why_end(failure), "");
+    const std::string why = policy.why_end(failure);
+    EXPECT_NE(why.find("twice in the same way"), std::string::npos) << why;
+    EXPECT_EQ(policy.failures().back().goes_back_to, -1);
+  }
+}
+
+// A job that gets farther than before may go back again.
+TEST(RestartPolicy, GoesBackAgainAfterNewSteps) {
+  RestartPolicy policy(1000);
+  for (int64_t step = 100; step <= 500; step += 100) {
+    const auto failure = resumed_from(failed_after(step, "a"), step - 10, step - 20);
+    EXPECT_EQ(policy.why_end(failure), "");
+    EXPECT_EQ(policy.why_end(failure), "");
+    EXPECT_EQ(policy.failures().back().goes_back_to, step - 11);
+  }
+}
+
+// Steps whose gradient is not finite are no new steps, whatever was saved meanwhile. The epoch of
+// the first failure began long before, so its checkpoint is not suspected.
+TEST(RestartPolicy, GoesBackBeforeTheFirstStepWithoutFiniteNumbers) {
+  RestartPolicy policy(1000);
+  EXPECT_EQ(policy.why_end(diverged_after(53, 5)), "");
+  EXPECT_EQ(policy.why_end(diverged_after(82, 50)), "");
+  EXPECT_EQ(policy.failures().back().goes_back_to, 49) << "before all starts that have failed";
+}
+
+TEST(RestartPolicy, BlamesTheSamplesBeforeTheCheckpoint) {
+  RestartPolicy stops(1000), skips(1000, true);
+  const auto failure = resumed_from(failed_with(28, 7), 5, 4);
+  for (RestartPolicy* policy : {&stops, &skips}) {
+    EXPECT_EQ(policy->why_end(failure), "");
+    EXPECT_EQ(policy->why_end(failure).empty(), policy == &skips);
+    EXPECT_EQ(policy->failures().back().goes_back_to, -1);
+  }
+  EXPECT_EQ(skips.left_out(), (std::vector<SampleRange>{{28, 4}}));
+  // Other samples fail in the same way, so the first ones are taken back.
+  EXPECT_EQ(skips.why_end(resumed_from(failed_with(32, 7), 5, 4)), "");
+  EXPECT_EQ(skips.failures().back().goes_back_to, 4);
+  EXPECT_TRUE(skips.left_out().empty());
+}
+
 TEST(RestartPolicy, CountsTheFailuresOfAnHour) {
   RestartPolicy often(10);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(often.why_end(killed_after(i + 1, 60 * i)), "");

@@ -103,6 +103,10 @@ std::string failure_text(const ClassifiedFailure& failure, const FailureRules& r
   if (decided != seen && !seen.empty()) {
     text += fmt::format("  seen          {}\n", one_line(seen));
   }
+  if (recorded.goes_back_to >= 0) {
+    text += fmt::format("  went back     to a checkpoint of step {} or earlier, because {}\n",
+                        recorded.goes_back_to, recorded.why_back);
+  }
   if (!recorded.folder.empty()) {
     text += fmt::format("  collected     {}/index.html\n", recorded.folder);
   }
@@ -133,6 +137,10 @@ Json failure_json(const ClassifiedFailure& failure, const FailureRules& rules) {
                {"usual_causes", advice_json(rules.advice_of(found.failure_class))},
                {"remedy", found.remedy}};
   if (recorded.suspect >= 0) json["suspect"] = recorded.suspect;
+  if (recorded.goes_back_to >= 0) {
+    json["goes_back_to"] = recorded.goes_back_to;
+    json["why_back"] = recorded.why_back;
+  }
   if (!recorded.folder.empty()) json["folder"] = recorded.folder;
   json["seen"] = Json(evidence_json(recorded.evidence));
   return json;

@@ -194,9 +194,9 @@ bool has_room(const std::vector<NamedHost>& hosts, int ranks) {
   return slots >= ranks;
 }
 
-// Leaves out the named hosts that have failed too often lately, as long as the others have room.
+// Leaves out the named hosts that have failed too often lately, as long as the others have room. A
+// damaged history is refused even if no host is named, because the run would add lines to it.
 Status leave_out_failing(const std::string& run_dir, int ranks, OtherHosts& others, CommandIo& io) {
-  if (others.named.empty()) return Done{};
   TRIREME_TRY(failures, read_host_history(run_dir));
   const std::vector<NamedHost> named = others.named;
   for (const NamedHost& host : named) {

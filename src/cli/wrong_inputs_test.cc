@@ -48,6 +48,7 @@ const std::vector<std::vector<std::string>> kWrongInputs = {
     {"train", "tiny.toml", "--set", "model.lora_rank=4", "--set", "optim.name=muon", "--set",
      "optim.qk_clip=100"},
     {"train", "tiny.toml", "--resume", "run", "--set", "model.lora_alpha=16", "--out", "new"},
+    {"launch", "tiny.toml", "--out", "lemons", "--resume", "auto"},
     {"sweep", "tiny.toml"},
     {"sweep", "tiny.toml", "--over", "optim.lr=1e-4...1e-2"},
     {"sweep", "tiny.toml", "--over", "optim.lrs=1e-4,1e-3"},
@@ -95,6 +96,11 @@ class WrongInputs : public CommandTest {
     fs::copy_file(root_ / "clusters" / "dgx-a100-80g.toml", "cluster.toml");
     fs::create_directories("hf");
     std::ofstream("hf/config.json") << "{}";
+    fs::create_directories("lemons");
+    std::ofstream("lemons/host_history.jsonl") << R"({"host":"a","kind":"crashed","time":1.5})"
+                                               << "\n"
+                                               << R"({"host":"b","kind":"crashed","time":"soon"})"
+                                               << "\n";
     succeed({"train", "tiny.toml", "--set", "run.steps=1", "--out", "run"});
     fs::copy("run/checkpoints/step-000001", "damaged", fs::copy_options::recursive);
     for (const auto& entry : fs::directory_iterator("damaged")) {
@@ -136,8 +142,10 @@ TEST_F(WrongInputs, EachGetsItsExitCodeAndTheMessageOfThePage) {
       EXPECT_EQ(answer.out, "");
     }
   }
-  EXPECT_EQ(kWrongInputs.size(), 46u);
+  EXPECT_EQ(kWrongInputs.size(), 47u);
   EXPECT_FALSE(fs::exists("new")) << "a refused run leaves no folder";
+  EXPECT_EQ(std::distance(fs::directory_iterator("lemons"), fs::directory_iterator()), 1)
+      << "a refused run changes no folder";
   const std::string page = read_text_file((root_ / "docs" / "wrong_inputs.md").string()).value();
   const size_t begin = page.find("| input |");
   const std::string written = testing::TempDir() + "/wrong_inputs_table.md";

@@ -27,25 +27,11 @@ struct Texts {
 constexpr Texts kTexts[] = {{"kernel", &FailureEvidence::kernel_lines},
                             {"peers", &FailureEvidence::peers_words}};
 
-constexpr size_t kMostNamedRanks = 8;
-
-using NamedRanks = std::vector<CorruptionAlarm::NamedRank>;
-
-// The first rank of every host comes first.
-NamedRanks by_hosts(const CorruptionAlarm& alarm) {
-  NamedRanks firsts, others;
-  for (const CorruptionAlarm::NamedRank& named : alarm.ranks) {
-    const bool is_known = std::any_of(firsts.begin(), firsts.end(),
-                                      [&](const auto& first) { return first.host == named.host; });
-    (is_known ? others : firsts).push_back(named);
-  }
-  firsts.insert(firsts.end(), others.begin(), others.end());
-  return firsts;
-}
-
-// Throws nlohmann::json::exception if a key is missing or has another type.
+// Throws nlohmann::json::exception if a key is missing or has another type, or names no check.
 CorruptionAlarm corruption_in(const nlohmann::json& object) {
-  CorruptionAlarm alarm{.check = object.at("check").get<std::string>(),
+  const auto check = corruption_check_of(object.at("check").get<std::string>());
+  if (!check) throw nlohmann::json::other_error::create(501, "check is unknown", &object);
+  CorruptionAlarm alarm{.check = *check,
                         .step = object.at("step").get<int64_t>(),
                         .ranks = {},
                         .is_certain = object.at("certain").get<bool>()};
@@ -59,11 +45,11 @@ CorruptionAlarm corruption_in(const nlohmann::json& object) {
 }  // namespace
 
 nlohmann::ordered_json corruption_json(const CorruptionAlarm& alarm) {
-  NamedRanks listed = by_hosts(alarm);
-  listed.resize(std::min(listed.size(), kMostNamedRanks));
   auto ranks = nlohmann::ordered_json::array();
-  for (const auto& [rank, host] : listed) ranks.push_back({{"rank", rank}, {"host", host}});
-  nlohmann::ordered_json json = {{"check", alarm.check},
+  for (const auto& [rank, host] : listed_ranks(alarm)) {
+    ranks.push_back({{"rank", rank}, {"host", host}});
+  }
+  nlohmann::ordered_json json = {{"check", name_of(alarm.check)},
                                  {"step", alarm.step},
                                  {"ranks", std::move(ranks)},
                                  {"certain", alarm.is_certain}};
@@ -72,18 +58,10 @@ nlohmann::ordered_json corruption_json(const CorruptionAlarm& alarm) {
 }
 
 std::string corruption_text(const CorruptionAlarm& alarm) {
-  const NamedRanks named = by_hosts(alarm);
-  std::string who = named.empty() ? "an unknown rank" : "";
-  for (size_t i = 0; i < std::min(named.size(), kMostNamedRanks); ++i) {
-    who += fmt::format("{}rank {} on host {}",
-                       i == 0             ? ""
-                       : alarm.is_certain ? " and "
-                                          : " or ",
-                       named[i].rank, named[i].host);
-  }
-  if (named.size() > kMostNamedRanks) who += " and others";
-  return fmt::format("{} computed or held wrong numbers, as the check {} has found", who,
-                     alarm.check);
+  const bool is_host_unknown = !alarm.is_certain && hosts_named_by(alarm).size() > 1;
+  return fmt::format("{} computed or held wrong numbers, as the check {} has found{}",
+                     named_ranks_text(alarm), name_of(alarm.check),
+                     is_host_unknown ? "; nothing tells which of them, so no host is drained" : "");
 }
 
 nlohmann::ordered_json evidence_json(const FailureEvidence& evidence,

@@ -34,7 +34,7 @@ TEST(EvidenceJson, ComesBackWithoutTheLastWords) {
 }
 
 TEST(EvidenceJson, NamesTheRanksThatWereWrong) {
-  const CorruptionAlarm alarm{.check = "products",
+  const CorruptionAlarm alarm{.check = CorruptionCheck::Products,
                               .step = 7,
                               .ranks = {{3, "b"}, {4, "c"}},
                               .is_certain = true,
@@ -42,7 +42,7 @@ TEST(EvidenceJson, NamesTheRanksThatWereWrong) {
   const nlohmann::json json = evidence_json({.corruption = alarm});
   const FailureEvidence same = evidence_in(json);
   ASSERT_TRUE(same.corruption);
-  EXPECT_EQ(same.corruption->check, "products");
+  EXPECT_EQ(same.corruption->check, CorruptionCheck::Products);
   EXPECT_EQ(same.corruption->step, 7);
   EXPECT_EQ(same.corruption->ranks, alarm.ranks);
   EXPECT_TRUE(same.corruption->is_certain);
@@ -51,15 +51,17 @@ TEST(EvidenceJson, NamesTheRanksThatWereWrong) {
             "rank 3 on host b and rank 4 on host c computed or held wrong numbers, as the check "
             "products has found");
   for (const char* damaged :
-       {R"({"corruption":1})", R"({"corruption":{"check":"a"}})",
-        R"({"corruption":{"check":"a","step":1,"certain":true,"ranks":1}})"}) {
+       {R"({"corruption":1})",
+        R"({"corruption":{"check":"none","step":1,"certain":true,"ranks":[]}})",
+        R"({"corruption":{"check":"a"}})",
+        R"({"corruption":{"check":"state","step":1,"certain":true,"ranks":1}})"}) {
     EXPECT_THROW(evidence_in(nlohmann::json::parse(damaged)), nlohmann::json::exception);
   }
 }
 
 // A replica may have very many ranks, and a line of metrics has little room.
 TEST(EvidenceJson, OfManyWrongRanksNamesOneOfEachHostFirst) {
-  CorruptionAlarm alarm{.check = "replay_elsewhere"};
+  CorruptionAlarm alarm{.check = CorruptionCheck::ReplayElsewhere};
   for (int rank = 0; rank < 64; ++rank) alarm.ranks.push_back({rank, rank < 32 ? "a" : "b"});
   const auto json = corruption_json(alarm);
   ASSERT_EQ(json.at("ranks").size(), 8u);
@@ -67,7 +69,8 @@ TEST(EvidenceJson, OfManyWrongRanksNamesOneOfEachHostFirst) {
   EXPECT_EQ(json.at("ranks")[1].at("host"), "b");
   EXPECT_NE(corruption_text(alarm).find("rank 0 on host a or rank 32 on host b or rank 1 on host"),
             std::string::npos);
-  EXPECT_NE(corruption_text({.check = "replay"}).find("an unknown rank"), std::string::npos);
+  EXPECT_NE(corruption_text({.check = CorruptionCheck::Replay}).find("an unknown rank"),
+            std::string::npos);
 }
 
 TEST(EvidenceJson, OfNothingIsEmpty) {

@@ -19,7 +19,8 @@ std::string name_of_failure(const nlohmann::json& line) {
   const int64_t rank = line.value("rank", int64_t{-1});
   return fmt::format("failure {}: {} ({})", line.value("number", int64_t{0}),
                      rank >= 0 ? fmt::format("rank {}", rank) : "no rank known",
-                     line.value("class", "unknown"));
+                     line.value("class", "unknown")) +
+         (line.contains("goes_back_to") ? ", goes back" : "");
 }
 
 // Adds the times of a `restart` line.
@@ -55,6 +56,11 @@ std::vector<FailureTimeline> failure_timelines(std::string_view metrics) {
       if (is_failure) {
         next.name += (next.name.empty() ? "" : ", ") + name_of_failure(line);
         next.cause = line.value("cause", "");
+        if (line.contains("goes_back_to")) {
+          next.cause +=
+              fmt::format("; it goes back to a checkpoint of step {} or earlier: {}",
+                          line.at("goes_back_to").get<int64_t>(), line.value("why_back", ""));
+        }
         continue;
       }
       if (line.contains("epoch")) {

@@ -49,6 +49,8 @@ RecordedFailure failure_of(const nlohmann::json& line) {
   // Runs that have not recorded the kind under its own name have it as `class`.
   if (failure.evidence.kind.empty()) failure.evidence.kind = line.value("class", "");
   failure.evidence.last_words = failure.cause;
+  failure.goes_back_to = line.value("goes_back_to", int64_t{-1});
+  failure.why_back = line.value("why_back", "");
   failure.suspect = rank_before(failure.cause, " does not answer");
   return failure;
 }

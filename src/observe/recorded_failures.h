@@ -23,6 +23,9 @@ struct RecordedFailure {
   std::string cause;   // the whole text
   std::string folder;  // of its evidence; "": none was collected
   FailureEvidence evidence;
+  // The run has gone back to a checkpoint of this step or an earlier one, and why; -1: it has not.
+  int64_t goes_back_to = -1;
+  std::string why_back;
 };
 
 // Reads the `failure` lines of a metrics.jsonl. An error names the damaged line; a last line that

@@ -266,6 +266,10 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   for (const CorruptionAlarm& alarm : summary.corruptions) {
     json["corruptions"].push_back(corruption_json(alarm));
   }
+  for (const RunSummary::WentBack& back : summary.went_back) {
+    json["went_back"].push_back(
+        {{"after_step", back.after_step}, {"to_step", back.latest_step}, {"why", back.why}});
+  }
   if (summary.noise_scale > 0.0) json["noise_scale"] = number(summary.noise_scale);
   if (summary.survived) {
     const SurvivedFailures& survived = *summary.survived;

@@ -76,6 +76,13 @@ struct RunSummary {
   SaveCounts saves;
   CorruptionCounts corruption_checks;
   std::vector<CorruptionAlarm> corruptions;  // that these checks have found, in all epochs
+  // Failures after which the job has gone back to an older checkpoint than the newest one.
+  struct WentBack {
+    int64_t after_step = 0;
+    int64_t latest_step = 0;  // the checkpoint is of this step or an earlier one
+    std::string why;
+  };
+  std::vector<WentBack> went_back;
   int64_t rss_peak_bytes = 0;
   double seconds = 0.0;
   std::string hardware;                      // hardware of the prediction

@@ -161,6 +161,18 @@ void MemoryResume::take_records(const std::vector<std::string>& texts) {
   });
 }
 
+int64_t MemoryResume::newest_step_before(int64_t step) const {
+  int64_t newest = -1;
+  for (const Save& save : saves_) {
+    if (save.record.step < step) newest = std::max(newest, save.record.step);
+  }
+  return newest;
+}
+
+void MemoryResume::leave_out_after(int64_t step) {
+  std::erase_if(saves_, [&](const Save& save) { return save.record.step > step; });
+}
+
 int64_t MemoryResume::newest_step() const {
   return saves_.empty() ? -1 : saves_.back().record.step;
 }

@@ -1,7 +1,6 @@
 #include "session/rank_session.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -17,7 +16,6 @@
 #include "session/resume.h"
 #include "session/resumed_config.h"
 #include "session/run_records.h"
-#include "session/wrong_checkpoints.h"
 #include "train/left_out_samples.h"
 #include "train/run_state.h"
 #include "watch/progress_page.h"
@@ -46,43 +44,15 @@ Result<TrainPosition> RankSession::start() {
   return position;
 }
 
-// After a replay on another rank has found a wrong one, the job goes back to the last step in which
-// all were right. All ranks call it before they look for checkpoints.
-void RankSession::set_wrong_aside() {
-  if (!options_.order || options_.order->clean_step < 0) return;
-  const int64_t clean_step = options_.order->clean_step;
-  int64_t goes_back = 0;
-  if (is_first()) {
-    const auto wrong = set_wrong_checkpoints_aside(checkpoint_roots(options_), clean_step);
-    goes_back = wrong ? 1 : 0;
-    if (!wrong) {
-      tell(
-          fmt::format("no checkpoint on disk is of step {} or earlier, in which all ranks were "
-                      "right: the newest one is resumed, and may hold wrong results",
-                      clean_step));
-    } else if (!wrong->renamed.empty()) {
-      tell(
-          fmt::format("{} may hold wrong results, because all ranks were right only until step "
-                      "{}: the run goes back to an earlier one",
-                      fmt::join(wrong->renamed, ", "), clean_step));
-    }
-    if (wrong && !wrong->kept.empty()) {
-      tell(
-          fmt::format("warning: checkpoints that may hold wrong results could not be renamed, and "
-                      "the run may resume from them: {}",
-                      fmt::join(wrong->kept, ", ")));
-    }
-  }
-  world_.group().monitored_barrier();
-  world_.group().broadcast({&goes_back, DType::I64, Shape{1}}, 0);
-  if (goes_back != 0) remove_wrong_checkpoints(options_.memory_folder, clean_step);
-  world_.group().monitored_barrier();
-}
-
 Result<TrainPosition> RankSession::load() {
-  set_wrong_aside();
   MemoryResume memory(world_, options_, engine_);
-  TRIREME_TRY(resumed, agree_on_resume(world_, options_, memory));
+  TRIREME_TRY(latest_step, agree_on_latest_step(memory));
+  SessionOptions options = options_;
+  if (latest_step < INT64_MAX) {
+    options.before_step = std::min(options.before_step, latest_step + 1);
+    memory.leave_out_after(latest_step);
+  }
+  TRIREME_TRY(resumed, agree_on_resume(world_, options, memory));
   resumed_ = std::move(resumed);
   if (resumed_.folder.empty()) {
     engine_.init_params(plan_.config.run.seed);
@@ -95,6 +65,7 @@ Result<TrainPosition> RankSession::load() {
     return TrainPosition{};
   }
   TRIREME_TRY(checkpoint, Checkpoint::open(resumed_.folder));
+  show_resumed(checkpoint.info().step, memory);
   TRIREME_TRY(changes, changes_since(checkpoint, plan_));
   TRIREME_TRY(position, restore(checkpoint, plan_, engine_));
   if (plan_.model.has_adapters() && !has_adapters(checkpoint)) {
@@ -102,6 +73,7 @@ Result<TrainPosition> RankSession::load() {
          " has no adapters (model.lora_rank): they begin with their initial values");
   }
   memory.remove_folder();
+  if (latest_step < INT64_MAX) set_later_aside(latest_step, position.step);
   if (!changes.empty() && position.step > 0) {  // a checkpoint of step 0 holds only weights
     tell(fmt::format("resuming from {} with other settings: {}", resumed_.name, changes));
   }

@@ -55,6 +55,7 @@ class SummaryObserver : public RunObserver {
 };
 
 struct RunRecords;
+struct RunSummary;
 
 // The session of one rank. Rank 0 prints the messages and writes the files of the run.
 class RankSession {
@@ -97,7 +98,10 @@ class RankSession {
   void tell_scattered() const;  // if the ranks do not lie on hosts as predictions take them to
   Result<TrainPosition> start();
   Result<TrainPosition> load();
-  void set_wrong_aside();
+  // In rank_session_back.cc: which checkpoints may not be resumed.
+  Result<int64_t> agree_on_latest_step(const MemoryResume& memory);
+  void show_resumed(int64_t step, const MemoryResume& memory) const;
+  void set_later_aside(int64_t latest_step, int64_t resumed_step);
   void add_left_out(TrainPosition& position) const;
   Result<SessionResult> leave_as_it_is(const TrainPosition& position);
   // Returns the best validation of a checkpoint on disk, found by the first rank. All ranks call
@@ -126,7 +130,7 @@ class RankSession {
   Status write_learned_hardware(const SessionResult& result, const Measured& measured);
   Status write_summary(const std::string& folder, const Trainer& trainer,
                        const SessionResult& result, const Measured& measured, double seconds);
-  std::vector<CorruptionAlarm> corruptions(const Trainer& trainer) const;
+  void add_recorded(const Trainer& trainer, RunSummary& summary) const;
   Result<TrainEnd> train(Trainer& trainer, const TrainPosition& position, MetricsFile* metrics);
   Result<TrainEnd> train_with_rollbacks(Trainer& trainer, TrainPosition position,
                                         RunRecords& records);

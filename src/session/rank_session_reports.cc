@@ -102,7 +102,7 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   }
   summary.goodput = measured.goodput;
   summary.data = data_facts(plan_.config, plan_.model.vocab_size);
-  summary.corruptions = corruptions(trainer);
+  add_recorded(trainer, summary);
   summary.end = trainer.corruption()               ? "corrupt"
                 : result.end == TrainEnd::Finished ? "finished"
                 : result.end == TrainEnd::Settled  ? "stopped_early"
@@ -116,20 +116,22 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
                                &progress());
 }
 
-// What checks for silent corruption have found in all epochs of the job. metrics.jsonl has what
-// this run has survived; the launcher adds the last failure when the ranks have ended.
-std::vector<CorruptionAlarm> RankSession::corruptions(const Trainer& trainer) const {
-  std::vector<CorruptionAlarm> found;
+// Adds what failures of all epochs of the job tell. metrics.jsonl has those that this run has
+// survived; the launcher adds the last one when the ranks have ended.
+void RankSession::add_recorded(const Trainer& trainer, RunSummary& summary) const {
   const std::string path = options_.out_dir + "/metrics.jsonl";
   const Result<std::string> metrics = read_metrics(path);
   const auto failures = failures_of_metrics(metrics.ok() ? *metrics : "", path);
   if (failures.ok()) {
     for (const RecordedFailure& failure : *failures) {
-      if (failure.evidence.corruption) found.push_back(*failure.evidence.corruption);
+      if (failure.evidence.corruption) summary.corruptions.push_back(*failure.evidence.corruption);
+      if (failure.goes_back_to < 0) continue;
+      summary.went_back.push_back({failure.step, failure.goes_back_to, failure.why_back});
     }
   }
-  if (options_.link != nullptr && trainer.corruption()) found.push_back(*trainer.corruption());
-  return found;
+  if (options_.link != nullptr && trainer.corruption()) {
+    summary.corruptions.push_back(*trainer.corruption());
+  }
 }
 
 // What a file of this machine would say whose prediction is the measurement of rank 0.

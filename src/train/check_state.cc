@@ -218,7 +218,7 @@ Status StateCheck::run(int64_t step) {
     if (!agrees) suspicion = std::max(suspicion, describe(holders, lines));
   }
   const NamedRanks named = gather_named(*ranks_, suspicion);
-  alarm_ = {.check = "state",
+  alarm_ = {.check = CorruptionCheck::State,
             .step = step,
             .ranks = named.ranks,
             .is_certain = named.suspicion == kIsWrong};

@@ -19,11 +19,15 @@ Status CheckedProducts::end(int64_t step) {
   int64_t num_alarms = alarm.empty() ? 0 : 1;
   ranks_->all_reduce({&num_alarms, DType::I64, Shape{1}});
   alarm_.reset();
-  if (num_alarms == 0) return Done{};
-  alarm_ = {.check = "products",
+  if (num_alarms == 0) {
+    last_clean_step_ = step;
+    return Done{};
+  }
+  alarm_ = {.check = CorruptionCheck::Products,
             .step = step,
             .ranks = gather_named(*ranks_, alarm.empty() ? 0 : 1).ranks,
-            .is_certain = true};
+            .is_certain = true,
+            .clean_step = last_clean_step_};
   std::string shown;
   const std::vector<std::string> texts = gather_text(*ranks_, alarm);
   for (size_t rank = 0; rank < texts.size(); ++rank) {

@@ -31,6 +31,7 @@ class CheckedProducts {
   Engine& engine_;
   std::unique_ptr<Group> ranks_;  // not that of the steps, whose traffic is predicted
   ProductCheck check_;
+  std::optional<int64_t> last_clean_step_;
   std::optional<CorruptionAlarm> alarm_;
 };
 

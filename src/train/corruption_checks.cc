@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace trireme {
 
 CorruptionChecks::CorruptionChecks(Engine& engine, const RunSection& run)
@@ -60,9 +62,22 @@ Status CorruptionChecks::verdict(int64_t step, bool saves_next) {
   return Done{};
 }
 
-// In the order of verdict().
+std::optional<int64_t> CorruptionChecks::clean_step() const {
+  return elsewhere_ ? elsewhere_->last_clean_step() : std::nullopt;
+}
+
+void CorruptionChecks::resume_after(std::optional<int64_t> clean_step) {
+  if (elsewhere_) elsewhere_->resume_after(clean_step);
+}
+
+// In the order of verdict(). Products were right in the last step in which they were checked, and
+// in every step that is clean by a replay on another rank.
 std::optional<CorruptionAlarm> CorruptionChecks::alarm() const {
-  if (products_ && products_->alarm()) return products_->alarm();
+  if (products_ && products_->alarm()) {
+    CorruptionAlarm alarm = *products_->alarm();
+    alarm.clean_step = std::max(alarm.clean_step, clean_step());  // an absent one is less
+    return alarm;
+  }
   if (elsewhere_ && elsewhere_->alarm()) return elsewhere_->alarm();
   if (replay_ && replay_->alarm()) return replay_->alarm();
   return state_ ? state_->alarm() : std::nullopt;

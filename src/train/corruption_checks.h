@@ -42,6 +42,11 @@ class CorruptionChecks {
   // case, so that no checkpoint holds state about which the ranks disagree.
   Status verdict(int64_t step, bool saves_next);
 
+  // The last step in which a replay on another rank has found nothing, in this start of the run or
+  // before the checkpoint from which it has resumed; absent: none, or nobody knows.
+  std::optional<int64_t> clean_step() const;
+  void resume_after(std::optional<int64_t> clean_step);
+
   // Returns the alarm of the check whose error verdict() has returned; absent: there was none.
   std::optional<CorruptionAlarm> alarm() const;
 

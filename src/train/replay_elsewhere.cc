@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <set>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -13,8 +12,6 @@
 
 namespace trireme {
 namespace {
-
-constexpr size_t kMostNamedRanks = 8;
 
 uint64_t hash_of(const std::vector<uint64_t>& hashes) {
   return hash64(std::as_bytes(std::span(hashes)));
@@ -122,29 +119,19 @@ ReplayElsewhere::Verdict ReplayElsewhere::judge(const RingHashes& own, const Rin
 Error ReplayElsewhere::error_of(int64_t step, Verdict own) {
   const NamedRanks named = gather_named(*ranks_, int(own));
   const auto most = static_cast<Verdict>(named.suspicion);
-  alarm_ = {.check = "replay_elsewhere",
+  alarm_ = {.check = CorruptionCheck::ReplayElsewhere,
             .step = step,
             .ranks = named.ranks,
             .is_certain = most > Verdict::Suspect,
             .clean_step = last_clean_step_};
-  std::string shown;
-  std::set<std::string> hosts;
-  for (size_t i = 0; i < named.ranks.size(); ++i) {
-    const auto& [rank, host] = named.ranks[i];
-    hosts.insert(host);
-    if (i >= kMostNamedRanks) continue;
-    const char* before = i == 0 ? "" : most == Verdict::Suspect ? " or " : " and ";
-    shown += fmt::format("{}rank {} on host {}", before, rank, host);
-  }
-  if (named.ranks.size() > kMostNamedRanks) {
-    shown += fmt::format(" and {} more ranks", named.ranks.size() - kMostNamedRanks);
-  }
+  const std::vector<std::string> hosts = hosts_named_by(*alarm_);
   std::string why;
   if (most == Verdict::Unsuspected) {
-    shown = "an unknown rank";
     why = "the losses of the same samples differ, and no gradient does";
   } else if (most == Verdict::Suspect) {
-    why = "they compute different gradients from the same samples, and nothing tells who is right";
+    why = fmt::format(
+        "they compute different gradients from the same samples, and nothing tells who is right{}",
+        ring_->size() == 2 ? ", because with parallel.dp = 2 there is no third one" : "");
   } else if (most == Verdict::Outvoted) {
     why = ring_->size() > 2 ? "two others compute the same gradients from the same samples"
                             : "the same samples had different gradients there";
@@ -159,12 +146,12 @@ Error ReplayElsewhere::error_of(int64_t step, Verdict own) {
                              *last_clean_step_)
                        : "no earlier step was compared, so any checkpoint may hold its results";
   const std::string remedy =
-      hosts.size() == 1 ? fmt::format("host {}", *hosts.begin()) : "these hosts";
+      hosts.size() == 1 ? fmt::format("host {}", hosts.front()) : "these hosts";
   return {
       ErrorKind::Runtime,
       fmt::format("step {}: the state of the run is corrupt: {} is wrong: {}; {}; take {} out of "
                   "the job",
-                  step, shown, why, harm, remedy)};
+                  step, named_ranks_text(*alarm_), why, harm, remedy)};
 }
 
 }  // namespace trireme

@@ -41,6 +41,10 @@ class ReplayElsewhere {
 
   // The last compare() has found this; absent: nothing was wrong.
   const std::optional<CorruptionAlarm>& alarm() const { return alarm_; }
+  // The last step in which nothing was wrong: of compare(), or of the checkpoint from which the run
+  // has resumed.
+  const std::optional<int64_t>& last_clean_step() const { return last_clean_step_; }
+  void resume_after(std::optional<int64_t> clean_step) { last_clean_step_ = clean_step; }
   int64_t num_runs() const { return num_runs_; }
   double seconds() const { return double(spent_ns_) * 1e-9; }
 

@@ -47,7 +47,7 @@ Found find_with(const RunConfig& config, int defective, const KernelTable& kerne
       EXPECT_EQ(verdict.error().message, found.alarm);
       ASSERT_TRUE(checks.alarm());
       EXPECT_EQ(checks.alarm()->step, step);
-      EXPECT_EQ(checks.alarm()->check, "replay_elsewhere");
+      EXPECT_EQ(checks.alarm()->check, CorruptionCheck::ReplayElsewhere);
       EXPECT_EQ(checks.alarm()->ranks, found.named->ranks);
       break;
     }

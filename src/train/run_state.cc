@@ -14,6 +14,7 @@ namespace {
 constexpr const char* kBestStep = "best_validation_step";
 constexpr const char* kBestLoss = "best_validation_loss";
 constexpr const char* kSinceBest = "validations_since_best";
+constexpr const char* kCleanStep = "clean_step";
 
 // A part of an owned tensor as a slice of the whole parameter.
 struct OwnedSlice {
@@ -119,6 +120,7 @@ CheckpointInfo checkpoint_info(const RunPlan& plan, const TrainPosition& positio
   info.optimizer = name_of(plan.config.optim.name);
   info.optimizer_scalars = {{"num_updates", double(position.num_updates)},
                             {"skipped_steps", double(position.skipped_steps)}};
+  if (position.clean_step) info.optimizer_scalars[kCleanStep] = double(*position.clean_step);
   if (position.loss_scale.scale > 0.0) {
     info.optimizer_scalars["loss_scale"] = position.loss_scale.scale;
     info.optimizer_scalars["loss_scale_good_steps"] = double(position.loss_scale.good_steps);
@@ -186,6 +188,9 @@ Result<TrainPosition> restore(const Checkpoint& checkpoint, const RunPlan& plan,
       .last_validation = validation(kValidationStep, kValidationLoss),
       .best_validation = validation(kBestStep, kBestLoss),
       .validations_since_best = int64_t(scalar(kSinceBest)),
+      .clean_step = info.optimizer_scalars.contains(kCleanStep)
+                        ? std::optional<int64_t>(int64_t(scalar(kCleanStep)))
+                        : std::nullopt,
       .left_out = info.left_out};
 }
 

@@ -98,7 +98,7 @@ std::string StepReplay::cause(const NamedRanks& culprits, bool differs_only_loss
 Error StepReplay::error_of(int64_t step, const std::vector<std::string>& different,
                            bool addends_differ) {
   const NamedRanks culprits = gather_named(*ranks_, addends_differ ? 1 : 0);
-  alarm_ = {.check = "replay",
+  alarm_ = {.check = CorruptionCheck::Replay,
             .step = step,
             .ranks = culprits.ranks,
             .is_certain = !culprits.ranks.empty()};

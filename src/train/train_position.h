@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/sample_range.h"
@@ -26,6 +27,8 @@ struct TrainPosition {
   LossScale::State loss_scale = {.scale = 0.0};  // 0: the configured scale
   Validation last_validation, best_validation;
   int64_t validations_since_best = 0;
+  // The last step in which a replay on another rank has found nothing (corruption_checks.h).
+  std::optional<int64_t> clean_step = std::nullopt;
   // Samples on which the run does not train, both before and after next_sample
   // (left_out_samples.h).
   std::vector<SampleRange> left_out = {};

@@ -71,6 +71,7 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
   parts_.engine.optimizer().set_num_updates(position.num_updates);
   LossScale& scale = parts_.engine.loss_scale();
   if (scale.is_dynamic() && position.loss_scale.scale > 0.0) scale.set_state(position.loss_scale);
+  checks_->resume_after(position.clean_step);
   Result<TrainEnd> end = run_steps();
   // The checkpoint that is still being written is waited for. If it is the last one, the run fails
   // with it.
@@ -94,6 +95,7 @@ Result<TrainEnd> Trainer::run_steps() {
     tell_step(report);
     TRIREME_TRY_DONE(check_progress(report));
     TRIREME_TRY_DONE(checks_->verdict(report.step, saves_next()));
+    position_.clean_step = checks_->clean_step();
     const bool may_spike = run.spike == SpikeChoice::Rollback && !stop_;
     if (may_spike && spike_.sees(report.loss)) return TrainEnd::Spiked;
     page.enter(RankPhase::Evaluate, monotonic_ns());

@@ -35,10 +35,19 @@ function medianOf(values) {
   return sorted[Math.floor(sorted.length / 2)];
 }
 
+// What the run has changed after the failure, beside starting again.
+function remedyOf(line) {
+  if (line.goes_back_to != null)
+    return `; it went back to a checkpoint of step ${line.goes_back_to} or earlier, because ` +
+        line.why_back;
+  return line.left_out ?
+      `; samples ${line.first_sample} to ${line.first_sample + line.samples - 1} are left out` : '';
+}
+
 function failureTable(shown, run) {
   const rows = shown.flatMap(one => one.failures).map(line => [
     line.number, line.step, ((line.time - run.begin_time) / 60).toFixed(1),
-    cell('text', line.class), cell('text', line.cause)]);
+    cell('text', line.class), cell('text', line.cause + remedyOf(line))]);
   return table(['failure', 'after step', 'minute', html('th', 'text', 'kind'),
                 html('th', 'text', 'cause')], rows);
 }
