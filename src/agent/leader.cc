@@ -12,6 +12,7 @@
 
 #include "agent/rank_epochs.h"
 #include "agent/rank_exit_code.h"
+#include "agent/summary_alarm.h"
 #include "base/bounded_json.h"
 #include "base/clock.h"
 #include "comm/fabric.h"
@@ -167,13 +168,35 @@ void Leader::take_report(JobRank& rank, const RankReport& report) {
 void Leader::take_corruption(const RankReport& report) {
   FailureEvidence evidence;
   take_evidence(report.text, evidence);
-  if (!evidence.corruption) return;
-  std::vector<CorruptionAlarm::NamedRank>& named = evidence.corruption->ranks;
-  std::erase_if(named, [&](const CorruptionAlarm::NamedRank& one) {
+  if (evidence.corruption) take_alarm(std::move(*evidence.corruption));
+}
+
+void Leader::take_alarm(CorruptionAlarm alarm) {
+  std::erase_if(alarm.ranks, [&](const CorruptionAlarm::NamedRank& one) {
     return one.rank < 0 || one.rank >= int(ranks_.size());
   });
-  for (CorruptionAlarm::NamedRank& one : named) one.host = host_of(ranks_[size_t(one.rank)]);
-  corruption_ = std::move(evidence.corruption);
+  for (CorruptionAlarm::NamedRank& one : alarm.ranks) {
+    const JobRank& rank = ranks_[size_t(one.rank)];
+    if (rank.host >= 0) one.host = host_of(rank);
+  }
+  corruption_ = std::move(alarm);
+}
+
+// The ranks may have ended with an alarm of which only the former leader was told. They have
+// written it to the summary of the run before. An alarm that is already among the failures is an
+// old one.
+void Leader::learn_corruption() {
+  has_read_summary_ = true;
+  if (corruption_ || processes_.status_file.empty() || page_->begun_ns == 0) return;
+  const double age_s = double(steady_now_ns() - page_->begun_ns) * 1e-9;
+  std::optional<CorruptionAlarm> alarm = alarm_of_summary(
+      std::filesystem::path(processes_.status_file).parent_path().string(), unix_time_s() - age_s);
+  if (!alarm) return;
+  for (const JobFailure& failure : policy_.failures()) {
+    const auto& known = failure.evidence.corruption;
+    if (known && known->check == alarm->check && known->step == alarm->step) return;
+  }
+  take_alarm(std::move(*alarm));
 }
 
 // Its own host and all hosts together may both find that a rank is slow.
@@ -338,8 +361,10 @@ void Leader::blame_corrupt(JobFailure& failure) const {
   failure.host = named.front().host;
 }
 
-// The words of a rank that has left none are those about its end.
+// The words of a rank that has left none are those about its end. After a takeover, which rank was
+// lost is another question than which one was wrong.
 JobFailure Leader::classified(JobFailure failure) const {
+  if (is_takeover_ && corruption_) failure.evidence.corruption = corruption_;
   if (!processes_.classify) return failure;
   FailureEvidence evidence = failure.evidence;
   evidence.last_words = cause_of(failure);
@@ -419,6 +444,8 @@ void Leader::look() {
     keep_evidence();
     begin_ending(grace_->left_ms() * 1e-3);
   }
+  const bool may_learn = is_takeover_ && !former_.is_planned && !has_read_summary_;
+  if (phase_ == Phase::Settling && may_learn && have_settled()) learn_corruption();
   if (phase_ == Phase::Settling && corruption_) drain_wrong_host();
   if (phase_ == Phase::Settling && have_settled() && has_found_layout() && have_parts_moved()) {
     decide();

@@ -101,6 +101,8 @@ class Leader {
   void take_news();
   void take_report(JobRank& rank, const RankReport& report);
   void take_corruption(const RankReport& report);
+  void learn_corruption();
+  void take_alarm(CorruptionAlarm alarm);
   void take_watched();
   void note_slow(JobRank& rank, const std::string& ratio);
   void note_end(JobRank& rank);
@@ -187,6 +189,7 @@ class Leader {
   bool must_start_settle_ = false;             // ranks that are still starting must report, too
   int first_failed_ = -1;                      // of this epoch
   std::optional<CorruptionAlarm> corruption_;  // with which this epoch has ended
+  bool has_read_summary_ = false;              // for an alarm of the former membership
   int last_signal_ = 0;
   bool was_asked_to_stop_ = false;  // before the failure
   int num_signals_ = 0;             // that ask the ranks to stop

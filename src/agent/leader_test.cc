@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
+#include "comm/fabric.h"
 #include "failures/evidence_json.h"
 
 namespace trireme {
@@ -264,6 +269,42 @@ TEST_F(LeaderOfHosts, OrdersTheRanksToGoBackUntilAnEpochHasDoneAStep) {
   for (int i = 0; i < 4; ++i) leader_->turn();
   EXPECT_EQ(order().clean_step, -1);
   EXPECT_EQ(order().must_go_back, 0);
+}
+
+// The host of the former leader, which alone was told of the alarm, is lost.
+TEST_F(LeaderOfHosts, ANewLeaderLearnsOfAnAlarmFromTheSummaryOfTheRun) {
+  const std::string folder = testing::TempDir() + "/leader-" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  processes_.status_file = folder + "/agent.json";
+  begin(true);
+  page_->begun_ns = steady_now_ns() - 1'000'000'000;  // times of files are not exact
+  const auto take_over = [&](int64_t membership, std::vector<JobFailure> failures) {
+    leader_.emplace(processes_, hosts_, std::nullopt, "secret", page_,
+                    FormerJob{.membership = membership,
+                              .failures = std::move(failures),
+                              .what = "a has left the job",
+                              .lost_host = "a"});
+    ASSERT_TRUE(leader_->begin().ok());
+    for (int i = 0; i < 4; ++i) leader_->turn();
+  };
+  const auto clean_step = [&] { return a_.order(a_.ranks().rbegin()->first).clean_step; };
+  take_over(2, {});
+  EXPECT_EQ(clean_step(), -1) << "there is no summary";
+  std::ofstream(folder + "/summary.json")
+      << R"({"end":"corrupt","corruptions":[{"check":"replay_elsewhere","step":9,)"
+      << R"("ranks":[{"rank":1,"host":"b"}],"certain":true,"clean_step":4}]})";
+  take_over(3, {});
+  EXPECT_EQ(clean_step(), 4);
+  EXPECT_TRUE(b_.is_drained());
+  ASSERT_EQ(leader_->failures().size(), 1u);
+  EXPECT_EQ(host_failures_of(leader_->failures()).front().host, "b");
+  take_over(4, leader_->failures());
+  EXPECT_EQ(leader_->failures().size(), 2u);
+  EXPECT_FALSE(leader_->failures().back().evidence.corruption) << "that alarm is known";
+  page_->begun_ns = steady_now_ns() + 10'000'000'000;
+  take_over(5, {});
+  EXPECT_FALSE(leader_->failures().back().evidence.corruption) << "the summary of an earlier job";
+  std::filesystem::remove_all(folder);
 }
 
 // Reports come from other hosts.
