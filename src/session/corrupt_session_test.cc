@@ -19,10 +19,12 @@ namespace {
 class CorruptSession : public SessionTest {
  protected:
   // Trains until the checks end the run. Returns the error, the same on all ranks.
-  Error train_with(const RunConfig& config, int defective, const KernelTable& kernels) {
+  Error train_with(const RunConfig& config, int defective, const KernelTable& kernels,
+                   ResumeMode resume = ResumeMode::Fresh) {
     const std::atomic<int> no_signals = 0;
     const SessionOptions options{.config = config,
                                  .out_dir = path("run"),
+                                 .resume = resume,
                                  .host = {.num_cores = 2},
                                  .stop_signals = no_signals};
     std::filesystem::create_directories(options.out_dir);
@@ -88,6 +90,32 @@ TEST_F(CorruptSession, SummaryMetricsAndReportNameTheRankAndTheHostThatWereWrong
   const std::string text((std::istreambuf_iterator<char>(page)), {});
   EXPECT_NE(text.find("\"corruption\":{"), std::string::npos);
   EXPECT_NE(text.find("corruptionCard"), std::string::npos);
+}
+
+// Steps 2 and 4 were clean. A product is wrong beyond rounding, or a gradient by less.
+TEST_F(CorruptSession, AResumedRunKnowsTheCleanStepOfItsCheckpoint) {
+  RunConfig config = tiny_run(ComputeChoice::Fp32, 9);
+  config.batch.global_sequences = 6;
+  config.parallel.dp = 3;
+  config.run.replay_elsewhere_every = 2;
+  config.run.stop_after = 5;
+  ASSERT_TRUE(outcome_of(config, "run").result.ok());
+  config.run.stop_after = 0;
+  config.run.replay_elsewhere_every = 6;
+  std::filesystem::copy(path("run"), path("kept"), std::filesystem::copy_options::recursive);
+  for (const bool checks_products : {false, true}) {
+    config.run.check_products_every = checks_products ? 6 : 0;
+    train_with(config, 1,
+               checks_products ? defective_kernels<kHighBit, MatmulForm::NT>()
+                               : defective_kernels<kSmallBit, MatmulForm::NT>(),
+               ResumeMode::Auto);
+    const nlohmann::json found = summary().at("corruptions").back();
+    EXPECT_EQ(found.at("check"), checks_products ? "products" : "replay_elsewhere");
+    EXPECT_EQ(found.at("step"), 6);
+    EXPECT_EQ(found.at("clean_step"), 4);
+    std::filesystem::remove_all(path("run"));
+    std::filesystem::copy(path("kept"), path("run"), std::filesystem::copy_options::recursive);
+  }
 }
 
 // With two ranks nothing tells which one was wrong.

@@ -46,6 +46,11 @@ int64_t PhaseBudget::of_step_ns(const RankSample& sample) const {
   return std::max(kFloorNs, int64_t(kFactor * double(p99_ns)));
 }
 
+int64_t PhaseBudget::of_stopped_ns(const RankSample& sample) const {
+  const int64_t step_ns = of_step_ns(sample);
+  return num_ < kLeastLearned ? std::min(step_ns, kUnknownStoppedNs) : step_ns;
+}
+
 int64_t PhaseBudget::in_phase_ns(const RankSample& sample) const {
   return sample.phase == RankPhase::Step ? of_step_ns(sample) : most_ns(sample);
 }

@@ -30,7 +30,7 @@ WatchedRank Watchdog::watched(const Seen& seen, const ObservedRank& rank) const 
                       .budget_ns = seen.budget.in_phase_ns(rank.sample),
                       .most_ns = PhaseBudget::most_ns(rank.sample),
                       .is_stopped = rank.is_stopped};
-  if (rank.is_stopped) watched.budget_ns = seen.budget.of_step_ns(rank.sample);
+  if (rank.is_stopped) watched.budget_ns = seen.budget.of_stopped_ns(rank.sample);
   const auto got_ns = double(rank.cpu_ns - seen.cpu_ns);
   const bool is_starved =
       rank.is_runnable && !rank.is_stopped && got_ns < kLeastCpuShare * double(seen.silent_ns);

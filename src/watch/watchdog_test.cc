@@ -135,6 +135,18 @@ TEST(PhaseBudget, IsLearnedFromTheLastStepsWithoutTheFirst) {
   EXPECT_EQ(budget.in_phase_ns(sample), PhaseBudget::kFloorNs);
 }
 
+// A stop shortly after a recovery must not cost a minute.
+TEST(PhaseBudget, OfAStoppedProcessIsShortBeforeAnyStepIsKnown) {
+  PhaseBudget budget;
+  RankSample sample;
+  for (int phase = 0; phase < kNumRankPhases; ++phase) {
+    sample.phase = static_cast<RankPhase>(phase);
+    EXPECT_EQ(budget.of_stopped_ns(sample), PhaseBudget::kUnknownStoppedNs);
+  }
+  for (int step = 10; step < 20; ++step) budget.add_step(step, 4'000'000'000);
+  EXPECT_EQ(budget.of_stopped_ns(sample), 20'000'000'000);
+}
+
 TEST(PhaseBudget, EveryPhaseHasOne) {
   const PhaseBudget budget;
   for (int phase = 0; phase < kNumRankPhases; ++phase) {

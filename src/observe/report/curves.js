@@ -215,8 +215,9 @@ function marksOf(run) {
     if (!line.ms) marks.push({x: xOf(run, line), text: 'resumed'});
   }
   for (const line of run.metrics.failure) {
-    const text = line.class ? `${line.number}: ${line.class}` : 'failed';
-    marks.push({x: xOf(run, line), text, more: line.cause});
+    const back = line.goes_back_to != null ? ', goes back' : '';
+    const text = line.class ? `${line.number}: ${line.class}${back}` : 'failed';
+    marks.push({x: xOf(run, line), text, more: line.cause + remedyOf(line)});
   }
   for (const line of run.metrics.skip || []) {
     const last = line.first_sample + line.samples - 1;

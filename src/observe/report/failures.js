@@ -88,12 +88,15 @@ function drawRecoveries(run) {
       (summary.effective != null && summary.failures ?
        ` ${summary.redone_steps} steps were done twice, and all failures together have cost ` +
        `${percentText(1 - summary.effective)} of the time.` : '');
+  const back = all.flatMap(one => one.failures).filter(line => line.goes_back_to != null);
   const shown = all.slice(-20);
   const rows = shown.map(one => ({
     rank: one.restart, name: '', parts: one.parts,
     head: 'failure ' + one.failures.map(line => line.number).join(', ')}));
   const colors = Object.fromEntries(recoveryPhases.map(phase => [phase[1], phase[2]]));
   fill('failures', html('p', '', sentence),
+       ...back.map(line => html('p', '', `After failure ${line.number}, the run went back to a ` +
+           `checkpoint of step ${line.goes_back_to} or earlier, because ${line.why_back}.`)),
        all.length > shown.length ?
            html('p', 'soft', `The last ${shown.length} recoveries are shown.`) : null,
        html('div', 'card',
