@@ -149,8 +149,8 @@ std::string RestartPolicy::reason_of_repetition(JobFailure& failure) const {
     }
     num_without_step += int(is_at_the_same_step);
     if (is_again && blames_state(failure)) {
-      return go_back(failure, fmt::format("it has failed twice in the same way {}, and no numbers "
-                                          "were finite with {} batches in a row",
+      return go_back(failure, fmt::format("it has failed twice in the same way {}, and no gradient "
+                                          "was finite with {} batches in a row",
                                           after, failure.evidence.nonfinite_steps));
     }
     if (is_again && may_have_same_samples(*one, failure)) {
