@@ -12,6 +12,9 @@ std::vector<BenchFamily> bench_families() {
           {"embedding", bench_embedding},
           {"rope", bench_rope},
           {"loss", bench_cross_entropy},
+          {"convolution", bench_convolution},
+          {"batch_norm", bench_batch_norm},
+          {"pool", bench_pool},
           {"dropout", bench_dropout},
           {"elementwise", bench_elementwise},
           {"optimizer", bench_optimizer}};

@@ -5,6 +5,8 @@
 #include "device/isa.h"
 #include "kernels/activation/activation.h"
 #include "kernels/attention/attention.h"
+#include "kernels/batch_norm/batch_norm.h"
+#include "kernels/convolution/convolution.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/embedding/embedding.h"
@@ -15,6 +17,7 @@
 #include "kernels/moe/moe.h"
 #include "kernels/norm/norm.h"
 #include "kernels/optimizer/optimizer.h"
+#include "kernels/pool/pool.h"
 #include "kernels/rope/rope.h"
 #include "kernels/scale/scale.h"
 
@@ -55,6 +58,17 @@ struct KernelTable {
   void (*combine_rows)(Stream&, const CombineRowsArgs&);
   void (*expert_activation)(Stream&, const ExpertActivationArgs&);
   void (*expert_activation_backward)(Stream&, const ExpertActivationBackwardArgs&);
+  void (*convolution_forward)(Stream&, const ConvolutionForwardArgs&);
+  void (*convolution_backward_input)(Stream&, const ConvolutionBackwardInputArgs&);
+  void (*convolution_backward_weight)(Stream&, const ConvolutionBackwardWeightArgs&);
+  void (*batch_norm_moments)(Stream&, const BatchNormMomentsArgs&);
+  void (*batch_norm_statistics)(Stream&, const BatchNormStatisticsArgs&);
+  void (*batch_norm_forward)(Stream&, const BatchNormForwardArgs&);
+  void (*batch_norm_backward_sums)(Stream&, const BatchNormBackwardSumsArgs&);
+  void (*batch_norm_backward_weight)(Stream&, const BatchNormBackwardWeightArgs&);
+  void (*batch_norm_backward_input)(Stream&, const BatchNormBackwardInputArgs&);
+  void (*pool_forward)(Stream&, const PoolForwardArgs&);
+  void (*pool_backward)(Stream&, const PoolBackwardArgs&);
   void (*dropout)(Stream&, const DropoutArgs&);
   void (*convert)(Stream&, const ConvertArgs&);
   void (*copy_matrix)(Stream&, const CopyMatrixArgs&);

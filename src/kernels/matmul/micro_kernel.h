@@ -123,7 +123,59 @@ template <typename U, int kRows, int kRegisters>
   }
 }
 
+// Does the same where a row of a lies in segments of `segment_steps` steps: segment s of row r
+// begins at rows[s * kGroupRows + r].
+struct SegmentProduct {
+  const char* const* rows = nullptr;
+  int64_t num_segments = 0;
+  int64_t segment_steps = 0;
+  const void* b = nullptr;
+  float* c = nullptr;
+  int64_t c_stride = 0;
+  bool accumulate = false;
+};
+
+template <typename U, int kRows, int kRegisters>
+[[gnu::noinline]] void segment_product(const SegmentProduct& t) {
+  Register sum[kRows][kRegisters];
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kRegisters; ++v) {
+      sum[r][v] =
+          t.accumulate ? load_register(t.c + r * t.c_stride + v * kRegisterLanes) : zero_register();
+    }
+  }
+  const float* b = static_cast<const float*>(t.b);
+  const int64_t segment_bytes = t.segment_steps * int64_t(sizeof(float));
+  for (int64_t segment = 0; segment < t.num_segments; ++segment) {
+    const char* a[kRows];
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) a[r] = t.rows[segment * kGroupRows + r];
+    for (int64_t at = 0; at != segment_bytes; at += sizeof(float), b += kPanelCols) {
+      Register b_step[kRegisters];
+#pragma GCC unroll 4
+      for (int v = 0; v < kRegisters; ++v) b_step[v] = load_register(b + v * kRegisterLanes);
+#pragma GCC unroll 6
+      for (int r = 0; r < kRows; ++r) {
+        const Register a_step = broadcast_dword(a[r] + at);
+#pragma GCC unroll 4
+        for (int v = 0; v < kRegisters; ++v) {
+          sum[r][v] = multiply_add<U>(sum[r][v], a_step, b_step[v]);
+        }
+      }
+    }
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kRegisters; ++v)
+      store_register(t.c + r * t.c_stride + v * kRegisterLanes, sum[r][v]);
+  }
+}
+
 using TileProductFunction = void (*)(const TileProduct&);
+using SegmentProductFunction = void (*)(const SegmentProduct&);
 
 template <typename U, int kRows>
 constexpr TileProductFunction kTileProductsOfRows[] = {
@@ -135,12 +187,29 @@ constexpr TileProductFunction kTileProductsOfRows[] = {
 #endif
 };
 
+template <typename U, int kRows>
+constexpr SegmentProductFunction kSegmentProductsOfRows[] = {
+    segment_product<U, kRows, 1>,
+    segment_product<U, kRows, 2>,
+#if defined(__AVX512F__)
+    segment_product<U, kRows, 3>,
+    segment_product<U, kRows, 4>,
+#endif
+};
+
 // Computes the product for 1 .. kGroupRows rows and 1 .. kPanelCols columns.
 template <typename U>
 TRIREME_INLINE TileProductFunction tile_product_for(int64_t rows, int64_t cols) {
   constexpr const TileProductFunction* kByRows[] = {
       kTileProductsOfRows<U, 1>, kTileProductsOfRows<U, 2>, kTileProductsOfRows<U, 3>,
       kTileProductsOfRows<U, 4>, kTileProductsOfRows<U, 5>, kTileProductsOfRows<U, 6>};
+  return kByRows[rows - 1][(cols - 1) / kRegisterLanes];
+}
+template <typename U>
+TRIREME_INLINE SegmentProductFunction segment_product_for(int64_t rows, int64_t cols) {
+  constexpr const SegmentProductFunction* kByRows[] = {
+      kSegmentProductsOfRows<U, 1>, kSegmentProductsOfRows<U, 2>, kSegmentProductsOfRows<U, 3>,
+      kSegmentProductsOfRows<U, 4>, kSegmentProductsOfRows<U, 5>, kSegmentProductsOfRows<U, 6>};
   return kByRows[rows - 1][(cols - 1) / kRegisterLanes];
 }
 

@@ -19,9 +19,17 @@ struct RowsOfA {
   int64_t num_steps = 0;      // number of whole steps
   const bf16* odd = nullptr;  // the element of an incomplete pair, if rows are read in place
   int64_t odd_stride = 0;
+  // Present: rows lie in segments instead, [group][segment][kGroupRows].
+  const char* const* segments = nullptr;
+  int64_t num_segments = 0;
 };
 
-template <typename T>
+// In the place of patches: both operands are stored as they are.
+struct NoPatches {};
+
+// `Patches` is a matrix that exists row by row only (convolution/patches.h). It takes the place of
+// a (NT, NN) or of b (TN).
+template <typename T, typename Patches = NoPatches>
 struct Product {
   using Element = T;
   using U = ComputeType<T>;
@@ -36,17 +44,24 @@ struct Product {
   const Tiling tiling;
   const int64_t k;
   const int64_t first_key = 0;  // distinguishes the panels of several products
+  const Patches patches{};
 
   Workspace workspace(Stream& stream, int thread) const {
     return workspace_of(stream.workspace(thread), tiling.tile_cols, tiling.block_steps, kSubRows);
   }
   void pack(const ProductBlock& block, const Workspace& ws) const {
+    if constexpr (kHasPatches) {
+      if (args.form == MatmulForm::TN) {
+        return patches.pack(block, panel_dwords(block.k_count), ws);
+      }
+    }
     pack_b<T>(args, block, panel_dwords(block.k_count), ws.b_panels);
   }
   void multiply_tile(int64_t tile, const Workspace& ws) const;
 
  private:
   using Block = ProductBlock;
+  static constexpr bool kHasPatches = !std::is_same_v<Patches, NoPatches>;
   int64_t panel_dwords(int64_t k_count) const { return num_steps(k_count) * kPanelCols; }
   RowsOfA rows_of_a(const Block& block, const Workspace& ws) const;
   void multiply_rows(const Block& block, const Workspace& ws) const;
@@ -54,8 +69,8 @@ struct Product {
                       const Workspace& ws) const;
 };
 
-template <typename T>
-RowsOfA Product<T>::rows_of_a(const Block& block, const Workspace& ws) const {
+template <typename T, typename Patches>
+RowsOfA Product<T, Patches>::rows_of_a(const Block& block, const Workspace& ws) const {
   const int64_t num_steps = num_steps_of(block.k_count, kElements);
   const char* packed = reinterpret_cast<const char*>(ws.a_rows);
   if (args.form == MatmulForm::TN) {
@@ -65,6 +80,7 @@ RowsOfA Product<T>::rows_of_a(const Block& block, const Workspace& ws) const {
     return {packed, group_dwords * int64_t(sizeof(float)), sizeof(float),
             kGroupRows * sizeof(float), num_steps};
   }
+  if constexpr (kHasPatches) return patches.rows(block, ws);
   const T* rows = args.a.row<const T>(block.row) + block.k_begin;
   if constexpr (kWidensRows) {
     const int64_t stride = num_steps_of(block.k_count, kLanes) * kLanes;
@@ -90,9 +106,9 @@ RowsOfA Product<T>::rows_of_a(const Block& block, const Workspace& ws) const {
 }
 
 // Multiplies a group of at most kGroupRows rows by one panel.
-template <typename T>
-void Product<T>::multiply_group(const Block& rows, const RowsOfA& a, int64_t panel,
-                                const Workspace& ws) const {
+template <typename T, typename Patches>
+void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, int64_t panel,
+                                         const Workspace& ws) const {
   const int64_t panel_col = panel * kPanelCols;
   Block group = rows;
   group.col += panel_col;
@@ -117,8 +133,17 @@ void Product<T>::multiply_group(const Block& rows, const RowsOfA& a, int64_t pan
     t.c_stride = whole_k ? kPanelCols : tiling.tile_cols;
     if (is_first && t.accumulate) load_sums(args, group, t.c, t.c_stride);
   }
-  const auto product = tile_product_for<U>(group.rows, group.cols);
-  product(t);
+  if (a.segments != nullptr) {
+    segment_product_for<U>(group.rows, group.cols)({.rows = a.segments,
+                                                    .num_segments = a.num_segments,
+                                                    .segment_steps = a.num_steps / a.num_segments,
+                                                    .b = t.b,
+                                                    .c = t.c,
+                                                    .c_stride = t.c_stride,
+                                                    .accumulate = t.accumulate});
+  } else {
+    tile_product_for<U>(group.rows, group.cols)(t);
+  }
   if (a.odd != nullptr) {
     uint32_t last[kGroupRows];
     for (int64_t r = 0; r < group.rows; ++r) last[r] = a.odd[r * a.odd_stride].bits;
@@ -127,15 +152,15 @@ void Product<T>::multiply_group(const Block& rows, const RowsOfA& a, int64_t pan
     t.a_row_bytes = sizeof(uint32_t);
     t.num_steps = 1;
     t.accumulate = true;
-    product(t);
+    tile_product_for<U>(group.rows, group.cols)(t);
   }
   if (!is_last || in_c) return;
   write_result(args, group, t.c, t.c_stride, args.bias_N ? ws.bias + panel_col : nullptr);
 }
 
 // The panel stays in the L1 cache while all groups are multiplied by it.
-template <typename T>
-void Product<T>::multiply_rows(const Block& block, const Workspace& ws) const {
+template <typename T, typename Patches>
+void Product<T, Patches>::multiply_rows(const Block& block, const Workspace& ws) const {
   const RowsOfA a = rows_of_a(block, ws);
   const RowGroups groups{block.rows};
   for (int64_t panel = 0; panel * kPanelCols < block.cols; ++panel) {
@@ -148,13 +173,14 @@ void Product<T>::multiply_rows(const Block& block, const Workspace& ws) const {
       RowsOfA group_a = a;
       group_a.data += a.group_bytes != 0 ? g * a.group_bytes : begin * a.row_bytes;
       if (a.odd != nullptr) group_a.odd += begin * a.odd_stride;
+      if (a.segments != nullptr) group_a.segments += g * a.num_segments * kGroupRows;
       multiply_group(group, group_a, panel, ws);
     }
   }
 }
 
-template <typename T>
-void Product<T>::multiply_tile(int64_t tile, const Workspace& ws) const {
+template <typename T, typename Patches>
+void Product<T, Patches>::multiply_tile(int64_t tile, const Workspace& ws) const {
   multiply_tile_of(*this, tile, kSubRows, ws,
                    [&](const Block& block) { multiply_rows(block, ws); });
 }

@@ -1,0 +1,78 @@
+#pragma once
+
+#include "device/stream.h"
+#include "kernels/inline.h"
+#include "kernels/write.h"
+#include "schema/image_window.h"
+#include "tensor/matrix.h"
+
+namespace trireme {
+
+// P are the pixels of the input, Q those of the output, C channels, F filters. The filters and the
+// channels are cut into `groups`; a filter reads the channels of its group. K = size * size *
+// (C / groups) are the elements of a filter, in the order row, column, channel. Operands have one
+// dtype (fp32, bf16 or fp16). Products are summed in fp32 in an order that depends on the window
+// and the channels only, so an output pixel has the same bits whatever the number of images and
+// threads. 2 Q F K FLOPs each.
+
+// y = the window's pixels times the filters [+ bias], rounded once.
+struct ConvolutionForwardArgs {
+  ImageWindow window;
+  int64_t groups = 1;
+  MatrixRef x_PC;
+  MatrixRef w_FK;
+  TensorRef bias_F;  // absent: 0
+  MatrixRef y_QF;    // written
+};
+void convolution_forward_ref(Stream& stream, const ConvolutionForwardArgs& args);
+void check_convolution_forward(const ConvolutionForwardArgs& args);  // throws ContractError
+
+// dx (+)= the gradient of every output pixel that read it, times the filter's element. Rounded
+// once.
+struct ConvolutionBackwardInputArgs {
+  ImageWindow window;
+  int64_t groups = 1;
+  MatrixRef dy_QF;
+  MatrixRef w_FK;
+  MatrixRef dx_PC;    // written or added to (not in fp16), as `write` says
+  TensorRef scratch;  // convolution_scratch_bytes() of uint8, 64-byte aligned
+  Write write = Write::Overwrite;
+};
+void convolution_backward_input_ref(Stream& stream, const ConvolutionBackwardInputArgs& args);
+void check_convolution_backward_input(const ConvolutionBackwardInputArgs& args);
+
+// dw (+)= the sum over output pixels, in their order, of their gradient times the window's pixels.
+struct ConvolutionBackwardWeightArgs {
+  ImageWindow window;
+  int64_t groups = 1;
+  MatrixRef dy_QF;
+  MatrixRef x_PC;
+  MatrixRef dw_FK;  // fp32 or bf16
+  Write write = Write::Overwrite;
+};
+void convolution_backward_weight_ref(Stream& stream, const ConvolutionBackwardWeightArgs& args);
+void check_convolution_backward_weight(const ConvolutionBackwardWeightArgs& args);
+
+// True if an output pixel reads one pixel, its own: then a convolution is a product of matrices.
+inline bool reads_own_pixel(const ImageWindow& window) {
+  return window.size == 1 && window.stride == 1 && window.padding == 0;
+}
+
+// What backward_input needs beside its operands: the filters with their elements in another order,
+// and in fp32 the gradients of every stride-th pixel, which one product computes.
+struct ConvolutionScratch {
+  int64_t filter_bytes = 0;
+  int64_t gradient_bytes = 0;
+  int64_t bytes() const { return filter_bytes + gradient_bytes; }
+};
+inline ConvolutionScratch convolution_scratch(const ImageWindow& window, int64_t groups,
+                                              int64_t channels, int64_t filters, DType dtype) {
+  if (reads_own_pixel(window)) return {};
+  const int64_t elements = filters * window.size * window.size * (channels / groups);
+  const auto every_stride = [&](int64_t n) { return (n + window.stride - 1) / window.stride; };
+  const int64_t pixels = window.images * every_stride(window.height) * every_stride(window.width);
+  return {.filter_bytes = (elements * size_of(dtype) + 63) / 64 * 64,
+          .gradient_bytes = window.stride == 1 ? 0 : pixels * (channels / groups) * 4};
+}
+
+}  // namespace trireme
