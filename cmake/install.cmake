@@ -21,7 +21,7 @@ target_compile_features(trireme_library INTERFACE cxx_std_20)
 target_include_directories(trireme_library INTERFACE
                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(trireme_library PRIVATE
-                      Threads::Threads fmt::fmt xxhash zstd z crypto isal tomlplusplus)
+                      Threads::Threads fmt::fmt xxhash zstd z png jpeg crypto isal tomlplusplus)
 set(TRIREME_NEEDS_MPI OFF)
 if(mpi_sources)
   set(TRIREME_NEEDS_MPI ON)

@@ -46,7 +46,7 @@ string(CONCAT CPACK_DEBIAN_PROGRAM_DESCRIPTION
 
 string(CONCAT needed
        "libfmt-dev, libtomlplusplus-dev, libxxhash-dev, libzstd-dev, zlib1g-dev, libssl-dev, "
-       "libisal-dev")
+       "libisal-dev, libpng-dev, libjpeg-dev")
 if(TRIREME_NEEDS_MPI)
   string(APPEND needed ", libopenmpi-dev")
 endif()

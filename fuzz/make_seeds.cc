@@ -23,6 +23,7 @@
 #include "checkpoint/checkpoint_index.h"
 #include "checkpoint/hosts_record.h"
 #include "comm/tcp/wire.h"
+#include "data/encoded_images.h"
 #include "data/foreign_token_file.h"
 #include "data/token_file_writer.h"
 #include "interchange/peft_config.h"
@@ -168,6 +169,27 @@ void add_token_files(Seeds& seeds, const ScratchFolder& scratch) {
       seeds.add("foreign_tokens_fuzz", read_plainly(out));
     }
   }
+}
+
+void add_images(Seeds& seeds) {
+  const std::string at_zero(1, '\0');
+  for (const int64_t channels : {int64_t{1}, int64_t{3}}) {
+    const ImageExtents extents{9, 7, channels};
+    std::vector<uint8_t> pixels;
+    for (int64_t i = 0; i < extents.bytes(); ++i) pixels.push_back(static_cast<uint8_t>(i * 31));
+    for (const bool interlaced : {false, true}) {
+      seeds.add("image_fuzz", encoded_png(extents, pixels, 8, interlaced), at_zero + at_zero);
+    }
+    seeds.add("image_fuzz", encoded_jpeg(extents, pixels), at_zero + at_zero);
+  }
+  const std::string labels = idx_header({3}) + std::string("\1\4\2");
+  seeds.add("image_fuzz", labels + idx_header({3, 2, 2}) + "twelve bytes",
+            {'\1', static_cast<char>(labels.size())});
+  seeds.add("image_fuzz", std::string(3073, '\5') + std::string(3073, '\7'), "\2\2");
+  seeds.add("image_fuzz", std::string(3074, '\5'), "\2\2");
+  std::string line;
+  for (int i = 0; i < 64; ++i) line += std::to_string(i % 17) + (i % 3 == 0 ? ".0," : ",");
+  seeds.add("image_fuzz", line + "7\n" + line + "1e0\n", "\3\3");
 }
 
 void add_models(Seeds& seeds, const ScratchFolder& scratch) {
@@ -474,6 +496,7 @@ int main(int argc, char** argv) {
   add_text(seeds);
   add_tokenizers(seeds, scratch);
   add_token_files(seeds, scratch);
+  add_images(seeds);
   add_models(seeds, scratch);
   add_configurations(seeds);
   add_jobs(seeds);

@@ -6,6 +6,7 @@
 #include "cli/command_table.h"
 #include "cli/compare_schedules.h"
 #include "cli/data_command.h"
+#include "cli/images_command.h"
 #include "cli/schedule_command.h"
 #include "cli/text_options.h"
 #include "cli/tokenizer_command.h"
@@ -306,6 +307,33 @@ Command data_inspect_command() {
           }};
 }
 
+Command data_images_command() {
+  auto options = std::make_shared<DataImagesOptions>();
+  return {.name = "images",
+          .summary = "Read a set of images and print what it holds.",
+          .details =
+              "PATH is a folder of MNIST's idx files or of CIFAR's binary files, a folder with a "
+              "folder of PNG and JPEG files for each class, or scikit-learn's table of digits.",
+          .arguments = {{.name = "PATH",
+                         .doc = "the folder, or a .csv or .csv.gz file",
+                         .target = &options->path,
+                         .completion = Completion::File}},
+          .options = {{.name = "split",
+                       .value_name = "SPLIT",
+                       .doc = "which images, where the format has both",
+                       .target = &options->split,
+                       .choices = {"train", "test"}},
+                      {.name = "size",
+                       .value_name = "N",
+                       .doc = "images of a folder are scaled and cut to N x N pixels",
+                       .target = &options->size},
+                      threads_option(options->num_threads),
+                      json_option(options->json)},
+          .run = [options](CommandIo& io) {
+            return exit_code_of(run_data_images(*options, io.out, io.err));
+          }};
+}
+
 Command data_import_command() {
   auto options = std::make_shared<DataImportOptions>();
   return {.name = "import",
@@ -369,9 +397,9 @@ Command tokenizer_command() {
 
 Command data_command() {
   return {.name = "data",
-          .summary = "Prepare, inspect, import and export token files.",
+          .summary = "Prepare, inspect, import and export token files; read images.",
           .subcommands = {data_prepare_command(), data_inspect_command(), data_import_command(),
-                          data_export_command()}};
+                          data_export_command(), data_images_command()}};
 }
 
 Command schedule_command() {

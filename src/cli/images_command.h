@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+
+#include "base/result.h"
+
+namespace trireme {
+
+// `trireme data images PATH`: prints what a set of images holds, and reads all of them.
+struct DataImagesOptions {
+  std::string path;             // as open_image_set() reads it
+  std::string split = "train";  // or "test"
+  int64_t size = 224;           // images of a folder are scaled and cut to size x size
+  int num_threads = 0;          // 0: all cores
+  bool json = false;
+};
+
+// The number of images of each class goes to `out`, the rate to `err`. A damaged image is an error
+// with its name.
+Status run_data_images(const DataImagesOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace trireme

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace trireme {
+
+// Returns the bytes of a file, decompressed if its name ends in .gz or .zst. A file that is damaged
+// or has more than `most_bytes` decompressed bytes is an error with its name.
+Result<std::vector<uint8_t>> read_whole_file(const std::string& path,
+                                             int64_t most_bytes = int64_t{4} << 30);
+
+}  // namespace trireme
