@@ -66,6 +66,9 @@ const std::vector<std::vector<std::string>> kWrongInputs = {
     {"plan", "tiny.toml", "--json", "--set", "run.threads_per_rank=1", "--set",
      "memory.limit_bytes=100000"},
     {"schedule", "zb_v", "--stages", "4", "--microbatches", "8", "--chunks", "3"},
+    {"data", "images", "text.txt"},
+    {"data", "images", "data", "--size", "0"},
+    {"data", "images", "data"},
     {"report", "data"},
 };
 
@@ -142,7 +145,7 @@ TEST_F(WrongInputs, EachGetsItsExitCodeAndTheMessageOfThePage) {
       EXPECT_EQ(answer.out, "");
     }
   }
-  EXPECT_EQ(kWrongInputs.size(), 47u);
+  EXPECT_EQ(kWrongInputs.size(), 50u);
   EXPECT_FALSE(fs::exists("new")) << "a refused run leaves no folder";
   EXPECT_EQ(std::distance(fs::directory_iterator("lemons"), fs::directory_iterator()), 1)
       << "a refused run changes no folder";

@@ -112,6 +112,8 @@ struct Patches {
   RowsOfA rows_in_place(const ProductBlock& block, const Workspace& ws) const;
   void pack_in_place(const ProductBlock& block, int64_t panel_dwords, const Workspace& ws) const;
   template <typename V>
+  void copy_whole_rows(int64_t row, int64_t num_rows, V* to, int64_t to_stride) const;
+  template <typename V>
   void copy_line(const T* line, int64_t first_col, int64_t begin, int64_t end, V* to) const;
 };
 
@@ -137,10 +139,39 @@ void Patches<T>::copy_line(const T* line, int64_t first_col, int64_t begin, int6
   clear_elements(to + (high - begin), end - high);
 }
 
+// Copies all elements of rows of contiguous pixels: every line of a window is one run.
+template <typename T>
+template <typename V>
+void Patches<T>::copy_whole_rows(int64_t row, int64_t num_rows, V* to, int64_t to_stride) const {
+  const int64_t line_elements = window_width * channels;
+  Position at = position(row);
+  for (int64_t r = 0; r < num_rows; ++r, to += to_stride, advance(at)) {
+    const int64_t first_row = top + at.row * stride, first_col = left + at.col * stride;
+    const int64_t low = std::clamp<int64_t>(-first_col, 0, window_width) * channels;
+    const int64_t high = std::clamp<int64_t>(width - first_col, 0, window_width) * channels;
+    const T* from = pixels + ((at.image * height + first_row) * width + first_col) * channels;
+    V* out = to;
+    for (int64_t line = 0; line < window_height; ++line) {
+      if (uint64_t(first_row + line) < uint64_t(height)) {
+        clear_elements(out, low);
+        copy_elements(from + low, high - low, out + low);
+        clear_elements(out + high, line_elements - high);
+      } else {
+        clear_elements(out, line_elements);
+      }
+      from += width * channels;
+      out += line_elements;
+    }
+  }
+}
+
 template <typename T>
 template <typename V>
 void Patches<T>::copy(int64_t row, int64_t num_rows, int64_t begin, int64_t count, V* to,
                       int64_t to_stride) const {
+  if (count == cols() && pixel_stride == channels) {
+    return copy_whole_rows(row, num_rows, to, to_stride);
+  }
   const int64_t line_elements = window_width * channels;
   const int64_t first_line = begin / line_elements;
   Position at = position(row);
@@ -176,7 +207,10 @@ bool Patches<T>::is_read_in_place() const {
 
 template <typename T>
 int64_t Patches<T>::block_steps(int64_t usual) const {
-  if (!is_read_in_place()) return usual;
+  if (!is_read_in_place()) {  // rows that fit are copied as a whole
+    const int64_t steps = num_steps_of(cols(), kElements);
+    return steps <= 2 * kMostSegmentSteps ? steps : usual;
+  }
   const int64_t steps = channels / kElements;
   const int64_t parts = num_steps_of(steps, kMostSegmentSteps);
   return parts > 1 ? steps / parts : kMostSegmentSteps / steps * steps;
