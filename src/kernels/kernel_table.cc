@@ -6,6 +6,9 @@ namespace avx2 {
 extern const KernelTable kKernels;
 void matmul(Stream& stream, const MatmulArgs& args);
 void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args);
+void convolution_forward(Stream& stream, const ConvolutionForwardArgs& args);
+void convolution_backward_input(Stream& stream, const ConvolutionBackwardInputArgs& args);
+void convolution_backward_weight(Stream& stream, const ConvolutionBackwardWeightArgs& args);
 }  // namespace avx2
 #ifdef TRIREME_AVX2_ONLY  // the kernels of AVX2 stand for the others, which are not compiled
 namespace avx512 = avx2;
@@ -22,6 +25,9 @@ extern const KernelTable kKernels;
 namespace amx_bf16 {
 void matmul(Stream& stream, const MatmulArgs& args);
 void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args);
+void convolution_forward(Stream& stream, const ConvolutionForwardArgs& args);
+void convolution_backward_input(Stream& stream, const ConvolutionBackwardInputArgs& args);
+void convolution_backward_weight(Stream& stream, const ConvolutionBackwardWeightArgs& args);
 }  // namespace amx_bf16
 #endif
 
@@ -36,6 +42,10 @@ KernelTable amx_kernels() {
   kernels.attention_backward = avx512::kKernels.attention_backward;
   kernels.matmul = amx_bf16::matmul;
   kernels.grouped_matmul = amx_bf16::grouped_matmul;
+  // Their windows of one pixel are products of matrices.
+  kernels.convolution_forward = amx_bf16::convolution_forward;
+  kernels.convolution_backward_input = amx_bf16::convolution_backward_input;
+  kernels.convolution_backward_weight = amx_bf16::convolution_backward_weight;
   return kernels;
 }
 

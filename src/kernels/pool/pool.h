@@ -23,7 +23,7 @@ void check_pool_forward(const PoolForwardArgs& args);  // throws ContractError
 
 // dx (+)= the gradients of the windows that chose the pixel (Max: the first of equal ones; it is
 // found again from x), or all that contain it (Average), summed in fp32 in the order of the
-// windows, rounded once. An image has at most 65,536 pixels.
+// windows, rounded once. An image has at most 4,096 columns.
 struct PoolBackwardArgs {
   PoolKind kind = PoolKind::Max;
   ImageWindow window;

@@ -9,11 +9,13 @@ struct PoolShape {
   int64_t channels;
 };
 
-// Windows that overlap, that leave pixels out, that reach into the padding, of the whole image.
+// Windows that overlap, that leave pixels out, that reach into the padding, of the whole image, and
+// images with several bands of rows and parts of channels.
 inline constexpr PoolShape kPoolShapes[] = {
-    {{1, 1, 1, 1, 1, 0}, 1},  {{2, 4, 4, 2, 2, 0}, 16}, {{1, 5, 7, 2, 2, 0}, 3},
-    {{2, 6, 5, 3, 2, 1}, 33}, {{1, 7, 7, 3, 2, 0}, 20}, {{3, 4, 4, 4, 1, 0}, 7},
-    {{1, 5, 5, 3, 1, 1}, 17}, {{2, 6, 6, 2, 3, 1}, 5},
+    {{1, 1, 1, 1, 1, 0}, 1},   {{2, 4, 4, 2, 2, 0}, 16}, {{1, 5, 7, 2, 2, 0}, 3},
+    {{2, 6, 5, 3, 2, 1}, 33},  {{1, 7, 7, 3, 2, 0}, 20}, {{3, 4, 4, 4, 1, 0}, 7},
+    {{1, 5, 5, 3, 1, 1}, 17},  {{2, 6, 6, 2, 3, 1}, 5},  {{1, 70, 64, 3, 2, 1}, 1},
+    {{1, 3, 4, 3, 1, 1}, 257},
 };
 // ResNet-50: behind the first convolution, and the global average.
 inline constexpr PoolShape kPoolBenchShapes[] = {{{4, 112, 112, 3, 2, 1}, 64},

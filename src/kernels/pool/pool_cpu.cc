@@ -72,39 +72,58 @@ void forward_pixel(const PoolForwardArgs& args, int64_t q) {
   });
 }
 
-// The gradients of one image and 16 channels lie in the workspace [pixel][16] until all windows
-// have added to them.
-template <typename T, typename Lanes>
-TRIREME_INLINE void backward_image(const PoolBackwardArgs& args, int64_t image_index, int64_t c,
-                                   Lanes lanes, float* plane) {
+// Some rows and channels of the input's gradients. They lie in the workspace [pixel][channel] until
+// all windows that meet these rows have added to them, in their order. Windows that meet two bands
+// are computed for both.
+struct Band {
+  int64_t image, first_row, end_row;
+  int64_t channel, channels, stride;  // from one pixel to the next in the workspace
+};
+constexpr int64_t kBandFloats = int64_t{128} << 10;  // half of an L2 cache
+constexpr int64_t kBandChannels = 256;
+
+template <typename T>
+void backward_band(const PoolBackwardArgs& args, const Band& band, float* sums) {
   const ImageWindow& w = args.window;
-  const int64_t pixels = w.height * w.width, out_pixels = w.out_height() * w.out_width();
-  for (int64_t p = 0; p < pixels; ++p) store(plane + p * kLanes, zeros());
+  const int64_t out_height = w.out_height(), out_width = w.out_width();
+  const int64_t before =
+      band.first_row + w.padding - w.size;  // windows from here on do not reach it
+  const int64_t first = before < 0 ? 0 : before / w.stride + 1;
+  const int64_t last = (band.end_row - 1 + w.padding) / w.stride;
+  const int64_t end = last < out_height ? last + 1 : out_height;
+  const T* image = args.kind == PoolKind::Max
+                       ? args.x_PC.row<const T>(band.image * w.height * w.width) + band.channel
+                       : nullptr;
   const F32x16 share = broadcast(float(w.size * w.size));
-  for (int64_t q = 0; q < out_pixels; ++q) {
-    const Inside window = inside(w, q / w.out_width(), q % w.out_width());
-    const F32x16 dy = load(args.dy_QC.row<const T>(image_index * out_pixels + q) + c, lanes);
-    U32x16 chosen = broadcast_u32(0);
-    if (args.kind == PoolKind::Max) {
-      const T* image = args.x_PC.row<const T>(image_index * pixels) + c;
-      chosen = largest(image, args.x_PC.stride, w.width, window, lanes).pixel;
-    }
-    for (int64_t row = window.first_row; row < window.end_row; ++row) {
-      for (int64_t col = window.first_col; col < window.end_col; ++col) {
-        const int64_t pixel = row * w.width + col;
-        float* sum = plane + pixel * kLanes;
-        const F32x16 part = args.kind == PoolKind::Max
-                                ? select(chosen == broadcast_u32(uint32_t(pixel)), dy, zeros())
-                                : dy / share;
-        store(sum, load(sum) + part);
+  const int64_t pixels = (band.end_row - band.first_row) * w.width;
+  for (int64_t i = 0; i < pixels * band.stride; i += kLanes) store(sums + i, zeros());
+  for (int64_t q = first * out_width; q < end * out_width; ++q) {
+    const Inside window = inside(w, q / out_width, q % out_width);
+    const int64_t first_row = window.first_row < band.first_row ? band.first_row : window.first_row;
+    const int64_t end_row = window.end_row > band.end_row ? band.end_row : window.end_row;
+    const T* dy_C = args.dy_QC.row<const T>(band.image * out_height * out_width + q) + band.channel;
+    for_each_vector(band.channels, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
+      const F32x16 dy = load(dy_C + c, lanes);
+      const U32x16 chosen = image
+                                ? largest(image + c, args.x_PC.stride, w.width, window, lanes).pixel
+                                : broadcast_u32(0);
+      for (int64_t row = first_row; row < end_row; ++row) {
+        float* sum = sums + ((row - band.first_row) * w.width + window.first_col) * band.stride + c;
+        for (int64_t col = window.first_col; col < window.end_col; ++col, sum += band.stride) {
+          const U32x16 here = broadcast_u32(uint32_t(row * w.width + col));
+          store(sum, load(sum) + (image ? select(chosen == here, dy, zeros()) : dy / share));
+        }
       }
-    }
+    });
   }
   const bool accumulate = args.write == Write::Accumulate;
+  const int64_t first_pixel = (band.image * w.height + band.first_row) * w.width;
   for (int64_t p = 0; p < pixels; ++p) {
-    T* dx_C = args.dx_PC.row<T>(image_index * pixels + p) + c;
-    const F32x16 sum = load(plane + p * kLanes);
-    store(dx_C, accumulate ? load(dx_C, lanes) + sum : sum, lanes);
+    T* dx_C = args.dx_PC.row<T>(first_pixel + p) + band.channel;
+    for_each_vector(band.channels, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
+      const F32x16 sum = load(sums + p * band.stride + c);
+      store(dx_C + c, accumulate ? load(dx_C + c, lanes) + sum : sum, lanes);
+    });
   }
 }
 
@@ -122,16 +141,23 @@ void pool_forward(Stream& stream, const PoolForwardArgs& args) {
 
 void pool_backward(Stream& stream, const PoolBackwardArgs& args) {
   check_pool_backward(args);
-  const int64_t cols = args.dx_PC.cols, vectors = (cols + kLanes - 1) / kLanes;
+  const ImageWindow& w = args.window;
+  const int64_t cols = args.dx_PC.cols;
+  const int64_t channels = cols < kBandChannels ? cols : kBandChannels;
+  const int64_t stride = (channels + kLanes - 1) / kLanes * kLanes;
+  const int64_t fitting = kBandFloats / (w.width * stride);
+  const int64_t rows = fitting < 1 ? 1 : fitting < w.height ? fitting : w.height;
+  const int64_t bands = (w.height + rows - 1) / rows, parts = (cols + channels - 1) / channels;
   with_element(args.dx_PC.dtype, [&]<typename T>(T) {
-    stream.team().parallel_for(args.window.images * vectors, [&](int64_t tile, int thread) {
-      const int64_t c = tile % vectors * kLanes;
-      float* plane = reinterpret_cast<float*>(stream.workspace(thread));
-      if (c + kLanes <= cols) {
-        backward_image<T>(args, tile / vectors, c, AllLanes{}, plane);
-      } else {
-        backward_image<T>(args, tile / vectors, c, FirstLanes{cols - c}, plane);
-      }
+    stream.team().parallel_for(w.images * bands * parts, [&](int64_t tile, int thread) {
+      const int64_t row = tile / parts % bands * rows, channel = tile % parts * channels;
+      const Band band{.image = tile / parts / bands,
+                      .first_row = row,
+                      .end_row = row + rows < w.height ? row + rows : w.height,
+                      .channel = channel,
+                      .channels = channel + channels < cols ? channels : cols - channel,
+                      .stride = stride};
+      backward_band<T>(args, band, reinterpret_cast<float*>(stream.workspace(thread)));
     });
   });
 }
