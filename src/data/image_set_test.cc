@@ -1,6 +1,7 @@
 #include "data/image_set.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -61,6 +62,28 @@ TEST_F(ImageSetTest, IdxFilesGiveTheirImagesAndLabels) {
     EXPECT_EQ((*set)->read(i, image), (std::vector<int32_t>{4, 0, 2}[size_t(i)]));
     EXPECT_EQ(std::string(image.begin(), image.end()), pixels.substr(size_t(i) * 10, 10));
   }
+}
+
+TEST_F(ImageSetTest, ASplitHasItsOwnFilesAndMayBePacked) {
+  const auto write_packed = [&](const std::string& name, const std::string& bytes) {
+    gzFile file = gzopen((folder_ / name).c_str(), "wb");
+    gzwrite(file, bytes.data(), unsigned(bytes.size()));
+    gzclose(file);
+  };
+  write("train-images-idx3-ubyte", idx_header({1, 2, 5}) + counted(10));
+  write("train-labels-idx1-ubyte", idx_header({1}) + std::string{1});
+  write_packed("t10k-images-idx3-ubyte.gz", idx_header({2, 2, 5}) + counted(20, 3));
+  write_packed("t10k-labels-idx1-ubyte.gz", idx_header({2}) + std::string{1, 0});
+  EXPECT_EQ((*open("", "train"))->size(), 1);
+  const auto test = open("", "test");
+  ASSERT_TRUE(test.ok()) << test.error().message;
+  EXPECT_EQ((*test)->size(), 2);
+  EXPECT_EQ(image_of(**test, 0)[0], 3);
+  for (const char* name : {"train/a/1.png", "train/b/1.png", "test/b/1.png"}) {
+    write(std::string("pictures/") + name, encoded_png({4, 4, 3}, std::vector<uint8_t>(48)));
+  }
+  EXPECT_EQ((*open("pictures", "train"))->size(), 2);
+  EXPECT_EQ((*open("pictures", "test"))->class_name(0), "b");
 }
 
 // A file that is longer or shorter by any number of bytes is not the file of its header.
