@@ -115,12 +115,16 @@ std::vector<Strategy> strategies_of(const Graph& graph, const Op& op, MeshAxis a
       return over_tp(graph, op, residual_placement(layout));
     case MeshAxis::Cp:
       return over_cp(op, layout.context_exchange);
+    case MeshAxis::Dp:
+      return {all_alike(op, kRows)};  // whole sequences; visits are counted by every rank alone
     case MeshAxis::Ep:
       return over_ep(graph, op);
     default:
       TRIREME_CHECK(false, "no op lies over this axis");
   }
 }
+
+Strategy whole_strategy(const Op& op) { return all_alike(op, kInvariant); }
 
 Strategy choose_strategy(std::vector<Strategy> strategies, const std::vector<Placement>& inputs) {
   const auto fits = std::find_if(strategies.begin(), strategies.end(),

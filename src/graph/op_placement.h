@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-// The mesh axes that lie inside a unit. Data parallelism and pipelines see whole units.
+// The mesh axes over which `place` redistributes values inside a unit. Data parallelism and
+// pipelines see whole units.
 inline constexpr MeshAxis kAxesInside[] = {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Ep};
 
 // How an op may lie over the ranks of one mesh axis: what it needs of its inputs, and what it makes
@@ -22,6 +23,9 @@ struct Strategy {
 // axes of its tensors and on the layout, never on a degree.
 std::vector<Strategy> strategies_of(const Graph& graph, const Op& op, MeshAxis axis,
                                     const StageShape& layout);
+// All ranks compute the whole op, and nothing is shared out. No layout of a run does so; the search
+// of layouts by op (autoparallel) may.
+Strategy whole_strategy(const Op& op);
 // The strategy whose inputs lie as they do; the usual one where there is none.
 Strategy choose_strategy(std::vector<Strategy> strategies, const std::vector<Placement>& inputs);
 

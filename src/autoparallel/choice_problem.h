@@ -1,0 +1,64 @@
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+// What a choice costs on the rank that pays most: seconds of a micro-batch, and bytes that do not
+// depend on the micro-batches (state) or are held once for each that is in flight (activations).
+struct ChoiceCost {
+  double seconds = 0.0;
+  double state_bytes = 0.0;
+  double activation_bytes = 0.0;
+
+  ChoiceCost& operator+=(const ChoiceCost& other);
+  friend ChoiceCost operator+(ChoiceCost a, const ChoiceCost& b) { return a += b; }
+  friend bool operator==(const ChoiceCost&, const ChoiceCost&) = default;
+};
+// Whether `a` costs no more than `b` in anything.
+bool is_no_worse(const ChoiceCost& a, const ChoiceCost& b);
+
+inline constexpr double kImpossible = std::numeric_limits<double>::infinity();
+
+// A node takes exactly one of its choices, at least one of which exists.
+struct ChoiceNode {
+  std::string name;
+  std::vector<ChoiceCost> choices;
+};
+
+// Seconds of every pair of choices of two different nodes, row by row: [choice of `from`, choice of
+// `to`]; kImpossible where they do not go together.
+struct ChoiceEdge {
+  int from = 0;
+  int to = 0;
+  std::vector<double> seconds;
+};
+
+// The integer program of the search inside a stage (Zheng et al. 2022, section 4): every node takes
+// one choice, and the sum of the seconds of all nodes and edges is least.
+struct ChoiceProblem {
+  std::vector<ChoiceNode> nodes;
+  std::vector<ChoiceEdge> edges;
+};
+
+// State and `in_flight` times the activations may need so many bytes.
+struct ChoiceLimit {
+  double bytes = kImpossible;
+  double in_flight = 1.0;
+
+  double bytes_of(const ChoiceCost& cost) const {
+    return cost.state_bytes + in_flight * cost.activation_bytes;
+  }
+};
+
+struct Assignment {
+  std::vector<int> choices;  // [node]
+  ChoiceCost cost;
+};
+
+// The cost of an assignment: the sum over nodes and edges.
+ChoiceCost cost_of(const ChoiceProblem& problem, const std::vector<int>& choices);
+
+}  // namespace trireme

@@ -1,0 +1,269 @@
+#include "autoparallel/eliminate_choices.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <set>
+
+namespace trireme {
+namespace {
+
+// A cost and how it came about: the choice of a node, or two partial assignments together.
+struct Point {
+  ChoiceCost cost;
+  int64_t trace = -1;
+};
+struct Trace {
+  int node = -1;
+  int choice = -1;
+  int64_t left = -1, right = -1;
+};
+
+// For every combination of the choices of some nodes, the costs of what has been removed that no
+// other beats. The last node of the scope counts fastest.
+struct Table {
+  std::vector<int> scope;  // rising
+  std::vector<std::vector<Point>> entries;
+};
+
+// Leaves of some points those that no other one beats or equals, with the fewest seconds first.
+void keep_best(std::vector<Point>& points) {
+  std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
+    const ChoiceCost &x = a.cost, &y = b.cost;
+    if (x.seconds != y.seconds) return x.seconds < y.seconds;
+    if (x.state_bytes != y.state_bytes) return x.state_bytes < y.state_bytes;
+    return x.activation_bytes < y.activation_bytes;
+  });
+  std::map<double, double> least_activations;  // of the points so far, by state: both strict
+  size_t kept = 0;
+  for (const Point& point : points) {
+    const double state = point.cost.state_bytes, activations = point.cost.activation_bytes;
+    auto next = least_activations.upper_bound(state);
+    if (next != least_activations.begin() && std::prev(next)->second <= activations) continue;
+    while (next != least_activations.end() && next->second >= activations) {
+      next = least_activations.erase(next);
+    }
+    least_activations[state] = activations;
+    points[kept++] = point;
+  }
+  points.resize(kept);
+}
+
+class Elimination {
+ public:
+  Elimination(const ChoiceProblem& problem, const ChoiceLimit& limit)
+      : problem_(problem), limit_(limit) {
+    for (size_t node = 0; node < problem.nodes.size(); ++node) add_node(int(node));
+    for (const ChoiceEdge& edge : problem.edges) add_edge(edge);
+  }
+
+  std::vector<Assignment> run() {
+    std::set<int> left;
+    for (size_t node = 0; node < problem_.nodes.size(); ++node) left.insert(int(node));
+    while (!left.empty()) {
+      const int node = cheapest(left);
+      left.erase(node);
+      remove(node);
+    }
+    Table all{{}, {{Point{}}}};
+    for (const Table& table : tables_) all = joined(all, table);
+    keep_best(all.entries.front());
+    std::vector<Assignment> found;
+    for (const Point& point : all.entries.front()) {
+      Assignment assignment{std::vector<int>(problem_.nodes.size()), point.cost};
+      follow(point.trace, assignment.choices);
+      found.push_back(std::move(assignment));
+    }
+    return found;
+  }
+
+  // The order of removal alone.
+  double largest() {
+    std::set<int> left;
+    for (size_t node = 0; node < problem_.nodes.size(); ++node) left.insert(int(node));
+    double most = 1.0;
+    while (!left.empty()) {
+      const int node = cheapest(left);
+      left.erase(node);
+      const std::vector<int> scope = scope_around(node);
+      most = std::max(most, size_of(scope) * double(num_choices(node)));
+      std::erase_if(tables_, [&](const Table& table) { return has(table, node); });
+      tables_.push_back({scope, {}});
+    }
+    return most;
+  }
+
+ private:
+  size_t num_choices(int node) const { return problem_.nodes[size_t(node)].choices.size(); }
+  double size_of(const std::vector<int>& scope) const {
+    double size = 1.0;
+    for (const int node : scope) size *= double(num_choices(node));
+    return size;
+  }
+  static bool has(const Table& table, int node) {
+    return std::binary_search(table.scope.begin(), table.scope.end(), node);
+  }
+
+  void add_node(int node) {
+    Table table{{node}, {}};
+    const std::vector<ChoiceCost>& choices = problem_.nodes[size_t(node)].choices;
+    for (size_t choice = 0; choice < choices.size(); ++choice) {
+      table.entries.push_back({});
+      const ChoiceCost cost = choices[choice];
+      if (cost.seconds == kImpossible) continue;
+      traces_.push_back({node, int(choice)});
+      table.entries.back().push_back({cost, int64_t(traces_.size()) - 1});
+    }
+    tables_.push_back(std::move(table));
+  }
+
+  void add_edge(const ChoiceEdge& edge) {
+    const bool is_rising = edge.from < edge.to;
+    Table table{{std::min(edge.from, edge.to), std::max(edge.from, edge.to)}, {}};
+    const size_t rows = num_choices(edge.from), columns = num_choices(edge.to);
+    table.entries.resize(rows * columns);
+    for (size_t row = 0; row < rows; ++row) {
+      for (size_t column = 0; column < columns; ++column) {
+        const double seconds = edge.seconds[row * columns + column];
+        if (seconds == kImpossible) continue;
+        table.entries[is_rising ? row * columns + column : column * rows + row].push_back(
+            {{seconds, 0.0, 0.0}, -1});
+      }
+    }
+    tables_.push_back(std::move(table));
+  }
+
+  // The other nodes of all tables that have this one, rising.
+  std::vector<int> scope_around(int node) const {
+    std::set<int> scope;
+    for (const Table& table : tables_) {
+      if (has(table, node)) scope.insert(table.scope.begin(), table.scope.end());
+    }
+    scope.erase(node);
+    return {scope.begin(), scope.end()};
+  }
+
+  int cheapest(const std::set<int>& left) const {
+    int found = -1;
+    double least = kImpossible;
+    for (const int node : left) {
+      const double size = size_of(scope_around(node));
+      if (size < least) {
+        least = size;
+        found = node;
+      }
+    }
+    return found;
+  }
+
+  // Index in a table of a combination of choices, given by node.
+  size_t index_in(const Table& table, const std::vector<int>& choices) const {
+    size_t index = 0;
+    for (const int node : table.scope) {
+      index = index * num_choices(node) + size_t(choices[size_t(node)]);
+    }
+    return index;
+  }
+
+  void remove(int node) {
+    std::vector<Table> joining;
+    std::erase_if(tables_, [&](Table& table) {
+      if (!has(table, node)) return false;
+      joining.push_back(std::move(table));
+      return true;
+    });
+    std::set<int> scope;
+    for (const Table& table : joining) scope.insert(table.scope.begin(), table.scope.end());
+    scope.erase(node);
+    Table result{{scope.begin(), scope.end()}, {}};
+    std::vector<int> choices(problem_.nodes.size());
+    for (size_t entry = 0; entry < size_t(size_of(result.scope)); ++entry) {
+      size_t rest = entry;
+      for (size_t i = result.scope.size(); i-- > 0;) {
+        const int at = result.scope[i];
+        choices[size_t(at)] = int(rest % num_choices(at));
+        rest /= num_choices(at);
+      }
+      std::vector<Point> points;
+      for (size_t choice = 0; choice < num_choices(node); ++choice) {
+        choices[size_t(node)] = int(choice);
+        std::vector<Point> sums{Point{}};
+        for (const Table& table : joining) {
+          sums = sums_of(sums, table.entries[index_in(table, choices)]);
+        }
+        points.insert(points.end(), sums.begin(), sums.end());
+      }
+      keep_best(points);
+      result.entries.push_back(std::move(points));
+    }
+    tables_.push_back(std::move(result));
+  }
+
+  // Every sum of two points, without those that the limit forbids. Costs are never negative, so
+  // what is above the limit stays above it.
+  std::vector<Point> sums_of(const std::vector<Point>& a, const std::vector<Point>& b) {
+    std::vector<Point> sums;
+    for (const Point& x : a) {
+      for (const Point& y : b) {
+        const ChoiceCost cost = x.cost + y.cost;
+        if (limit_.bytes_of(cost) > limit_.bytes) continue;
+        int64_t trace = x.trace < 0 ? y.trace : x.trace;
+        if (x.trace >= 0 && y.trace >= 0) {
+          traces_.push_back({-1, -1, x.trace, y.trace});
+          trace = int64_t(traces_.size()) - 1;
+        }
+        sums.push_back({cost, trace});
+      }
+    }
+    if (a.size() > 1 && b.size() > 1) keep_best(sums);
+    return sums;
+  }
+  Table joined(const Table& a, const Table& b) {
+    return {{}, {sums_of(a.entries.front(), b.entries.front())}};
+  }
+
+  void follow(int64_t trace, std::vector<int>& choices) const {
+    if (trace < 0) return;
+    const Trace& at = traces_[size_t(trace)];
+    if (at.node >= 0) {
+      choices[size_t(at.node)] = at.choice;
+      return;
+    }
+    follow(at.left, choices);
+    follow(at.right, choices);
+  }
+
+  const ChoiceProblem& problem_;
+  ChoiceLimit limit_;
+  std::vector<Table> tables_;
+  std::vector<Trace> traces_;
+};
+
+// One kind of memory, so that fewer points are kept.
+ChoiceProblem with_joined_memory(ChoiceProblem problem, const ChoiceLimit& limit) {
+  const bool is_limited = limit.bytes < kImpossible;
+  for (ChoiceNode& node : problem.nodes) {
+    for (ChoiceCost& cost : node.choices) {
+      cost = {cost.seconds, is_limited ? limit.bytes_of(cost) : 0.0, 0.0};
+    }
+  }
+  return problem;
+}
+
+}  // namespace
+
+std::vector<Assignment> best_tradeoffs(const ChoiceProblem& problem) {
+  return Elimination(problem, {}).run();
+}
+
+std::optional<Assignment> least_seconds(const ChoiceProblem& problem, const ChoiceLimit& limit) {
+  const std::vector<Assignment> found =
+      Elimination(with_joined_memory(problem, limit), {limit.bytes, 0.0}).run();
+  if (found.empty()) return std::nullopt;
+  return Assignment{found.front().choices, cost_of(problem, found.front().choices)};
+}
+
+double largest_table(const ChoiceProblem& problem) { return Elimination(problem, {}).largest(); }
+
+}  // namespace trireme

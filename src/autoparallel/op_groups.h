@@ -1,0 +1,64 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "autoparallel/value_move.h"
+#include "graph/graph.h"
+#include "graph/op_placement.h"
+
+namespace trireme {
+
+// Ops that one call computes (graph/fuse.h). They take one role, so the graph has fewer nodes.
+struct OpGroup {
+  std::string name;         // of the op that is called: "attn.wo"
+  std::vector<size_t> ops;  // of the stacked graph, rising
+  std::vector<ParamId> params;
+};
+
+// A value that one op of the stacked graph makes and another reads; -1 is the unit's input or its
+// output.
+struct ValueUse {
+  ValueId value = -1;
+  int from = -1;  // group
+  int to = -1;
+  size_t maker = 0, reader = 0;  // op, where there is one
+};
+
+// A unit of a model before it is placed, with what every role makes of it.
+class OpGroups {
+ public:
+  OpGroups(const Graph& stated, const StageShape& base);
+
+  const Graph& graph() const { return graph_; }  // stacked
+  const std::vector<OpGroup>& groups() const { return groups_; }
+  // Uses between groups, and those inside a group: there the roles of both ends are the same.
+  const std::vector<ValueUse>& uses() const { return uses_; }
+  bool has_experts() const { return has_experts_; }
+
+  // How an op needs a value that it reads, or makes one, where it has a role: by the strategies of
+  // the passes that place the unit.
+  Lie needed(size_t op, ValueId value, Role role) const;
+  Lie made(size_t op, ValueId value, Role role) const;
+  // How a tp rank sees the gradient of a parameter of the op: as one addend of it, or whole.
+  bool grad_is_addend(size_t op, ParamId param, Role role) const;
+
+ private:
+  void find_groups(const StageShape& base);
+  void find_uses();
+
+  Graph graph_;
+  std::vector<OpGroup> groups_;
+  std::vector<int> group_of_;  // [op]
+  std::vector<ValueUse> uses_;
+  bool has_experts_ = false;
+  // [role][op][value of the op]
+  struct OpLies {
+    std::map<ValueId, Lie> inputs, outputs;
+    Strategy strategy;
+  };
+  std::map<Role, std::vector<OpLies>> lies_;
+};
+
+}  // namespace trireme

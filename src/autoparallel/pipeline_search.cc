@@ -1,0 +1,174 @@
+#include "autoparallel/pipeline_search.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace trireme {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+class Splitter {
+ public:
+  explicit Splitter(const PipelineProblem& problem)
+      : problem_(problem),
+        most_stages_(std::min({problem.most_stages, problem.num_operators, problem.num_ranks})),
+        num_sizes_(int(problem.mesh_sizes.size())),
+        in_flight_levels_(int(std::min<int64_t>(most_stages_, problem.num_microbatches))) {
+    fill_seconds();
+  }
+
+  std::optional<PipelineSplit> run() {
+    const double fewest = sum_within(kNever);
+    if (fewest == kNever) return std::nullopt;
+    size_t first = 0, end = bounds_.size() - 1;  // the lowest bound that any split keeps
+    while (first < end) {
+      const size_t middle = (first + end) / 2;
+      if (sum_within(bounds_[middle]) < kNever) {
+        end = middle;
+      } else {
+        first = middle + 1;
+      }
+    }
+    const double more = double(problem_.num_microbatches - 1);
+    PipelineSplit best;
+    best.step_s = kNever;
+    double tried = 0.0;
+    for (size_t i = first; i < bounds_.size(); ++i) {
+      const double bound = bounds_[i];
+      if (fewest + more * bound >= best.step_s) break;
+      const bool is_last = i + 1 == bounds_.size();
+      if (!is_last && tried > 0.0 && bound < tried * (1.0 + problem_.gap)) continue;
+      tried = bound;
+      if (sum_within(bound) == kNever) continue;
+      PipelineSplit found = split();
+      if (found.step_s < best.step_s) best = std::move(found);
+    }
+    return best;
+  }
+
+ private:
+  size_t index(int first, int last, int size, int level) const {
+    return ((size_t(level) * size_t(num_sizes_) + size_t(size)) * size_t(problem_.num_operators) +
+            size_t(first)) *
+               size_t(problem_.num_operators) +
+           size_t(last);
+  }
+  // State: `stages` stages are left, from operator `first` on, for `ranks` ranks.
+  size_t state(int stages, int first, int ranks) const {
+    return (size_t(stages) * size_t(problem_.num_operators + 1) + size_t(first)) *
+               size_t(problem_.num_ranks + 1) +
+           size_t(ranks);
+  }
+
+  void fill_seconds() {
+    const int count = problem_.num_operators;
+    seconds_.assign(size_t(in_flight_levels_) * size_t(num_sizes_) * size_t(count) * size_t(count),
+                    kNever);
+    for (int level = 0; level < in_flight_levels_; ++level) {
+      for (int size = 0; size < num_sizes_; ++size) {
+        for (int first = 0; first < count; ++first) {
+          for (int last = first; last < count; ++last) {
+            const double s = problem_.seconds(first, last, size, level + 1);
+            if (s == kNever) break;  // more operators need more
+            seconds_[index(first, last, size, level)] = s;
+            bounds_.push_back(s);
+          }
+        }
+      }
+    }
+    if (bounds_.empty()) bounds_.push_back(0.0);
+    std::sort(bounds_.begin(), bounds_.end());
+    bounds_.erase(std::unique(bounds_.begin(), bounds_.end()), bounds_.end());
+  }
+
+  // The least sum of the stages' seconds of which none is above the bound.
+  double sum_within(double bound) {
+    const int count = problem_.num_operators, ranks = problem_.num_ranks;
+    best_.assign(size_t(most_stages_ + 1) * size_t(count + 1) * size_t(ranks + 1), kNever);
+    best_[state(0, count, 0)] = 0.0;
+    for (int stages = 1; stages <= most_stages_; ++stages) {
+      const int level = std::min(stages, in_flight_levels_) - 1;
+      for (int first = count - stages; first >= 0; --first) {
+        for (int size = 0; size < num_sizes_; ++size) {
+          const int taken = problem_.mesh_sizes[size_t(size)];
+          if (taken > ranks) break;
+          for (int last = first; last <= count - stages; ++last) {
+            const double s = seconds_[index(first, last, size, level)];
+            if (s > bound || s == kNever) break;
+            const double* after = &best_[state(stages - 1, last + 1, 0)];
+            double* here = &best_[state(stages, first, 0)];
+            for (int left = taken; left <= ranks; ++left) {
+              here[left] = std::min(here[left], s + after[left - taken]);
+            }
+          }
+        }
+      }
+    }
+    bound_ = bound;
+    double least = kNever;
+    for (int stages = 1; stages <= most_stages_; ++stages) {
+      least = std::min(least, best_[state(stages, 0, ranks)]);
+    }
+    return least;
+  }
+
+  // The split of the last sum_within.
+  PipelineSplit split() const {
+    int stages = 1;
+    for (int s = 1; s <= most_stages_; ++s) {
+      if (best_[state(s, 0, problem_.num_ranks)] < best_[state(stages, 0, problem_.num_ranks)]) {
+        stages = s;
+      }
+    }
+    PipelineSplit found;
+    int first = 0, ranks = problem_.num_ranks;
+    for (; stages > 0; --stages) {
+      const PipelineStage stage = first_stage(stages, first, ranks);
+      found.stages.push_back(stage);
+      first = stage.last + 1;
+      ranks -= problem_.mesh_sizes[size_t(stage.size)];
+    }
+    double slowest = 0.0;
+    for (const PipelineStage& stage : found.stages) {
+      found.step_s += stage.seconds;
+      slowest = std::max(slowest, stage.seconds);
+    }
+    found.step_s += double(problem_.num_microbatches - 1) * slowest;
+    return found;
+  }
+
+  PipelineStage first_stage(int stages, int first, int ranks) const {
+    const int level = std::min(stages, in_flight_levels_) - 1;
+    const double wanted = best_[state(stages, first, ranks)];
+    for (int size = 0; size < num_sizes_; ++size) {
+      const int taken = problem_.mesh_sizes[size_t(size)];
+      for (int last = first; taken <= ranks && last <= problem_.num_operators - stages; ++last) {
+        const double s = seconds_[index(first, last, size, level)];
+        if (s > bound_ || s == kNever) break;
+        if (s + best_[state(stages - 1, last + 1, ranks - taken)] == wanted) {
+          return {first, last, size, s};
+        }
+      }
+    }
+    return {};
+  }
+
+  const PipelineProblem& problem_;
+  int most_stages_;
+  int num_sizes_;
+  int in_flight_levels_;
+  std::vector<double> seconds_;
+  std::vector<double> bounds_;  // of the slowest stage: every price, rising
+  std::vector<double> best_;    // [stages][first][ranks]
+  double bound_ = kNever;
+};
+
+}  // namespace
+
+std::optional<PipelineSplit> split_pipeline(const PipelineProblem& problem) {
+  return Splitter(problem).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace trireme {
+
+// Operators of a model, which stages take in order, on the ranks of a cluster, which sub-meshes
+// take whole.
+struct PipelineProblem {
+  int num_operators = 1;
+  int num_ranks = 1;
+  std::vector<int> mesh_sizes;  // ranks that a stage may have, rising
+  int64_t num_microbatches = 1;
+  int most_stages = 1;
+  // Seconds of a micro-batch in a stage of the operators [first, last] on a mesh of mesh_sizes
+  // [size], that holds the activations of so many micro-batches at a time; infinity if they do not
+  // fit. It never falls with `last` or `in_flight`.
+  std::function<double(int first, int last, int size, int in_flight)> seconds;
+  // Slowest stages that differ by less than this share are not both tried. 0: the search is exact.
+  double gap = 0.0;
+};
+
+struct PipelineStage {
+  int first = 0, last = 0;  // operator
+  int size = 0;             // index in mesh_sizes
+  double seconds = 0.0;
+};
+
+struct PipelineSplit {
+  std::vector<PipelineStage> stages;
+  double step_s = 0.0;  // sum of all stages + (micro-batches - 1) x the slowest
+};
+
+// The split of the least step_s in which every rank has work (Zheng et al. 2022, section 5.1):
+//   F(s, k, d) = min over the last operator i and the mesh n of  t(k..i, n, s) + F(s-1, i+1, d-n)
+// for every bound of the slowest stage, the lowest first, until no higher bound can win. Stage s
+// from the end holds min(s, micro-batches) activations, as 1F1B does. Nullopt if nothing fits.
+std::optional<PipelineSplit> split_pipeline(const PipelineProblem& problem);
+
+}  // namespace trireme

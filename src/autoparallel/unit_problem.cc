@@ -1,0 +1,408 @@
+#include "autoparallel/unit_problem.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "compile/link_cost.h"
+#include "compile/step_price.h"
+#include "graph/axis_part.h"
+#include "graph/backward_reads.h"
+
+namespace trireme {
+namespace {
+
+bool is_gather(const Lies& from, const Lies& to) {
+  const auto gathers = [](Lie a, Lie b) { return a != b && b == Lie::Replicate; };
+  return gathers(from[0], to[0]) || gathers(from[1], to[1]);
+}
+
+// Seconds of the part of a transfer that the compute beside it does not hide.
+double exposed_s(double transfer_s, double compute_s, const Hardware& hardware) {
+  return std::max(transfer_s - compute_s, hardware.overlap_share * transfer_s);
+}
+
+// Seconds of a redistribution in a micro-batch, and the part of them that belongs to F.
+struct MoveCost {
+  double total_s = 0.0;
+  double forward_s = 0.0;
+};
+
+}  // namespace
+
+// Builds the problem of a unit for one setting.
+class UnitProblemBuilder {
+ public:
+  UnitProblemBuilder(PricedUnit& unit, const UnitSetting& setting)
+      : unit_(unit),
+        setting_(setting),
+        whole_(shard_model(unit.model_, StageShape{.compute = unit.base_.compute})) {
+    unit_.base_.recompute = setting.recompute;
+  }
+
+  UnitProblem run() {
+    add_stream("input");
+    for (size_t group = 0; group < groups().size(); ++group) add_group(group);
+    add_uses();
+    return std::move(result_);
+  }
+
+ private:
+  const std::vector<OpGroup>& groups() const { return unit_.groups_.groups(); }
+  const Graph& graph() const { return unit_.groups_.graph(); }
+  const StageMesh& mesh() const { return setting_.mesh; }
+
+  int add_node(std::string name) {
+    result_.problem.nodes.push_back({std::move(name), {}});
+    result_.choices.emplace_back();
+    result_.choice_of_roles.emplace_back();
+    lies_.emplace_back();
+    return int(result_.problem.nodes.size()) - 1;
+  }
+  // A node that stands for a value that lies in one of some ways.
+  int add_value(const std::string& name, const std::vector<Lies>& lies) {
+    const int node = add_node(name);
+    result_.problem.nodes.back().choices.resize(lies.size());
+    result_.choices.back().resize(lies.size());
+    lies_.back() = lies;
+    return node;
+  }
+  int add_stream(const std::string& name) { return add_value(name, {setting_.stream}); }
+
+  // ---- choices of groups
+
+  // Roles on a dim of one rank are all the same. Expert is Data where no tensor lies by expert.
+  std::vector<Role> roles_of(const OpGroup& group, const MeshDim& dim) const {
+    if (dim.degree() == 1) return {Role::Whole};
+    std::vector<Role> roles{dim.rows, Role::Tensor, Role::SequenceTensor, Role::Whole};
+    const bool is_of_experts = std::any_of(group.ops.begin(), group.ops.end(), [&](size_t op) {
+      const ValueId made = graph().ops[op].outputs.front();
+      return unit_.groups_.made(op, made, Role::Expert) == Lie::Experts;
+    });
+    if (is_of_experts) roles.insert(roles.begin() + 1, Role::Expert);
+    return roles;
+  }
+
+  void add_group(size_t index) {
+    const OpGroup& group = groups()[index];
+    const int node = add_node(group.name);
+    result_.node_of_group.push_back(node);
+    for (const Role outer : roles_of(group, mesh().dims[0])) {
+      for (const Role inner : roles_of(group, mesh().dims[1])) add_choice(index, {outer, inner});
+    }
+  }
+
+  void add_choice(size_t index, const Roles& roles) {
+    const auto layout = layout_of(unit_.model_, unit_.base_, mesh(), roles);
+    if (!layout) return;
+    const GroupPrice& price = unit_.prices_.of(*layout)[index];
+    GroupChoice choice{.roles = roles};
+    choice.compute_s = price.forward_s + price.backward_s + price.again_s;
+    choice.scratch_bytes = price.scratch_bytes;
+    const MoveCost inside = inside_of(int(index), roles, price.again_s > 0.0);
+    choice.inside_s = inside.total_s;
+    choice.forward_s = price.forward_s + inside.forward_s;
+    ChoiceCost cost{.activation_bytes = price.saved_bytes};
+    add_params(index, roles, price, *layout, choice, cost);
+    cost.seconds = choice.compute_s + choice.inside_s + choice.gather_s +
+                   choice.step_s / double(setting_.num_microbatches);
+    const std::vector<ChoiceCost>& known = result_.problem.nodes.back().choices;
+    for (size_t other = 0; other < known.size(); ++other) {
+      const Roles& others = result_.choices.back()[other].roles;
+      if (!is_no_worse(known[other], cost) || !lie_alike(index, others, roles)) continue;
+      result_.choice_of_roles.back()[roles] = int(other);
+      return;
+    }
+    result_.choice_of_roles.back()[roles] = int(known.size());
+    result_.problem.nodes.back().choices.push_back(cost);
+    result_.choices.back().push_back(choice);
+  }
+
+  // Whether the group reads and makes all values alike with some roles as with others.
+  bool lie_alike(size_t index, const Roles& a, const Roles& b) const {
+    for (const ValueUse& use : unit_.groups_.uses()) {
+      if (use.to == int(index) && needed(use, a) != needed(use, b)) return false;
+      if (use.from == int(index) && made(use, a) != made(use, b)) return false;
+    }
+    return true;
+  }
+  Lies needed(const ValueUse& use, const Roles& roles) const {
+    return {unit_.groups_.needed(use.reader, use.value, roles[0]),
+            unit_.groups_.needed(use.reader, use.value, roles[1])};
+  }
+  Lies made(const ValueUse& use, const Roles& roles) const {
+    return {unit_.groups_.made(use.maker, use.value, roles[0]),
+            unit_.groups_.made(use.maker, use.value, roles[1])};
+  }
+
+  MoveCost inside_of(int index, const Roles& roles, bool runs_again) {
+    MoveCost sum;
+    for (const ValueUse& use : unit_.groups_.uses()) {
+      if (use.from != index || use.to != index) continue;
+      const MoveCost cost =
+          move(use.value, made(use, roles), needed(use, roles), runs_again, false);
+      sum.total_s += cost.total_s;
+      sum.forward_s += cost.forward_s;
+    }
+    return sum;
+  }
+
+  // Memory of the group's parameters, and what their use by several ranks costs.
+  void add_params(size_t index, const Roles& roles, const GroupPrice& price,
+                  const StageShape& layout, GroupChoice& choice, ChoiceCost& cost) const {
+    const Hardware& hardware = unit_.hardware_;
+    const double param_bytes = double(size_of(layout.compute));
+    const double grad_bytes = double(size_of(layout.grad));
+    const double optimizer_bytes = double(state_bytes(layout));
+    double sharers = 1.0;  // ranks of data that hold copies, over all dims
+    for (size_t d = 0; d < 2; ++d) {
+      if (roles[d] == Role::Data) sharers *= double(mesh().dims[d].degree());
+    }
+    const bool shards_all = setting_.sharding == StateSharding::Everything && sharers > 1.0;
+    double gather_s = 0.0, scatter_s = 0.0, sums_s = 0.0, trained = 0.0;
+    for (const auto& [id, elements] : price.elements) {
+      const Param& param = graph().params[size_t(id)];
+      const double grad_and_optimizer =
+          param.is_trained ? grad_bytes + optimizer_bytes / (shards_all ? 1.0 : sharers) : 0.0;
+      cost.state_bytes +=
+          elements * (param_bytes + grad_and_optimizer) / (shards_all ? sharers : 1.0);
+      if (param.is_trained) trained += elements;
+      double part = elements;  // each dim sums what the inner one has left
+      for (size_t d = 2; d-- > 0;) {
+        const MeshDim& dim = mesh().dims[d];
+        if (dim.degree() == 1 || !sums_grad(index, id, roles[d])) continue;
+        if (shards_all && roles[d] == Role::Data) {
+          gather_s += gather_seconds(part * param_bytes, dim, hardware);
+          if (param.is_trained) scatter_s += gather_seconds(part * grad_bytes, dim, hardware);
+        } else if (param.is_trained) {
+          sums_s += all_reduce_seconds(part * grad_bytes, dim, hardware);
+        }
+        part /= double(dim.degree());
+      }
+    }
+    const double forward_gather_s = exposed_s(gather_s, price.forward_s, hardware);
+    choice.gather_s =
+        forward_gather_s + exposed_s(gather_s + scatter_s, price.backward_s, hardware);
+    choice.forward_s += forward_gather_s;
+    choice.step_s = exposed_s(sums_s, price.backward_s, hardware);
+    if (trained > 0.0) choice.step_s += price_update(trained / sharers, layout, hardware);
+  }
+
+  // Whether the ranks of a dim have addends of the gradient of a parameter.
+  bool sums_grad(size_t index, ParamId id, Role role) const {
+    const Param& param = graph().params[size_t(id)];
+    if (role == Role::Data || role == Role::Context) return true;
+    if (role == Role::Expert || role == Role::Whole) return false;
+    if (placement_of(param) != Placement::invariant()) return false;
+    for (const size_t op : groups()[index].ops) {
+      const std::vector<ParamId>& params = graph().ops[op].params;
+      if (std::find(params.begin(), params.end(), id) == params.end()) continue;
+      return unit_.groups_.grad_is_addend(op, id, role);
+    }
+    return false;
+  }
+
+  // ---- redistributions
+
+  double extent(Axis axis) const {
+    const double tokens = double(mesh().sequences * unit_.model_.seq_len);
+    switch (axis) {
+      case Axis::Token:
+        return tokens;
+      case Axis::Visit:
+        return double(unit_.model_.expert_rows(int64_t(tokens)));
+      case Axis::Sequence:
+        return double(mesh().sequences);
+      case Axis::Choice:
+        return double(unit_.model_.top_k);
+      case Axis::SoftmaxPart:
+        return 3.0 * double(mesh().num_ranks());
+      default:
+        return double(part_of(axis, unit_.model_, whole_).total);
+    }
+  }
+  double bytes_of(const Value& value) const {
+    double elements = 1.0;
+    for (const Axis axis : value.dims) elements *= extent(axis);
+    const DType dtype = value.numbers == Numbers::Compute ? unit_.base_.compute : DType::F32;
+    return elements * double(size_of(dtype));
+  }
+
+  MoveCost move(ValueId id, const Lies& from, const Lies& to, bool runs_again, bool has_weights) {
+    if (from == to) return {};
+    const std::tuple key(id, from, to, runs_again, has_weights);
+    const auto [known, is_new] = moves_.try_emplace(key);
+    if (is_new) known->second = priced_move(id, from, to, runs_again, has_weights);
+    return known->second;
+  }
+  MoveCost priced_move(ValueId id, const Lies& from, const Lies& to, bool runs_again,
+                       bool has_weights) const {
+    if (!can_move(from, to, mesh())) return {kImpossible, kImpossible};
+    const Value& value = graph().values[size_t(id)];
+    const double bytes = bytes_of(value);
+    // The parts of a softmax cross tile by tile.
+    const double messages = value.dims.front() == Axis::SoftmaxPart
+                                ? std::max(1.0, extent(Axis::Token) / double(kLossTileTokens))
+                                : 1.0;
+    MoveCost cost;
+    cost.forward_s = move_seconds(bytes, from, to, mesh(), unit_.hardware_, messages);
+    // W gathers again what a product has read.
+    const double times =
+        1.0 + (runs_again ? 1.0 : 0.0) + (has_weights && is_gather(from, to) ? 1.0 : 0.0);
+    cost.total_s = times * cost.forward_s;
+    if (is_matrix(value)) {
+      cost.total_s += move_seconds(bytes, dual(to), dual(from), mesh(), unit_.hardware_, messages);
+    }
+    return cost;
+  }
+
+  Lies made_by(const ValueUse& use, int node, size_t choice) const {
+    if (use.from < 0 || !lies_[size_t(node)].empty()) return lies_[size_t(node)][choice];
+    return made(use, result_.choices[size_t(node)][choice].roles);
+  }
+  Lies needed_by(const ValueUse& use, int node, size_t choice) const {
+    if (!lies_[size_t(node)].empty()) return lies_[size_t(node)][choice];
+    return needed(use, result_.choices[size_t(node)][choice].roles);
+  }
+
+  // ---- edges
+
+  bool runs_again(int group) const {
+    if (group < 0) return false;
+    StageShape layout = unit_.base_;
+    layout.tp = layout.cp = layout.ep = 1;
+    layout.micro_sequences = 1;
+    return unit_.prices_.of(layout)[size_t(group)].again_s > 0.0;
+  }
+  bool has_weights(const ValueUse& use) const {
+    if (use.to < 0) return false;
+    const Op& op = graph().ops[use.reader];
+    const std::vector<ValueId> read = read_by_backward(graph(), op);
+    return has_weight_grad(graph(), op) &&
+           std::find(read.begin(), read.end(), use.value) != read.end();
+  }
+
+  void add_edge(const ValueUse& use, int from, int to, bool again, bool weights) {
+    ChoiceEdge edge{from, to, {}};
+    std::vector<double> forward;
+    const size_t rows = result_.problem.nodes[size_t(from)].choices.size();
+    const size_t columns = result_.problem.nodes[size_t(to)].choices.size();
+    for (size_t row = 0; row < rows; ++row) {
+      for (size_t column = 0; column < columns; ++column) {
+        const MoveCost cost =
+            move(use.value, made_by(use, from, row), needed_by(use, to, column), again, weights);
+        edge.seconds.push_back(cost.total_s);
+        forward.push_back(cost.forward_s);
+      }
+    }
+    result_.problem.edges.push_back(std::move(edge));
+    result_.edge_forward_s.push_back(std::move(forward));
+  }
+
+  // Values that a unit gets or gives beside the residual stream, tokens and losses, are small and
+  // known to all.
+  bool crosses(const ValueUse& use) const {
+    const bool is_edge_of_unit = use.from < 0 || use.to < 0;
+    return use.from != use.to && (!is_edge_of_unit || is_matrix(graph().values[size_t(use.value)]));
+  }
+
+  void add_uses() {
+    std::map<ValueId, std::vector<ValueUse>> readers;
+    for (const ValueUse& use : unit_.groups_.uses()) {
+      if (crosses(use)) readers[use.value].push_back(use);
+    }
+    for (const auto& [value, uses] : readers) {
+      std::vector<ValueUse> moved;  // what reads it in another placement than the residual stream
+      for (const ValueUse& use : uses) {
+        const bool adds = use.to < 0 || graph().ops[use.reader].kind == OpKind::Add;
+        if (!adds && is_matrix(graph().values[size_t(value)])) {
+          moved.push_back(use);
+        } else {
+          add_edge(use, node_from(use), node_to(use), runs_again(use.to), has_weights(use));
+        }
+      }
+      if (moved.size() > 1) {
+        add_shared(moved);
+      } else if (moved.size() == 1) {
+        const ValueUse& use = moved.front();
+        add_edge(use, node_from(use), node_to(use), runs_again(use.to), has_weights(use));
+      }
+    }
+  }
+
+  // A value is redistributed once for all that read it alike: a node of its own says how.
+  void add_shared(const std::vector<ValueUse>& uses) {
+    std::vector<Lies> lies;
+    for (const Lie outer : {Lie::Rows, Lie::Invariant, Lie::Replicate}) {
+      for (const Lie inner : {Lie::Rows, Lie::Invariant, Lie::Replicate}) {
+        lies.push_back({outer, inner});
+      }
+    }
+    const ValueUse& first = uses.front();
+    const int shared = add_value(graph().values[size_t(first.value)].name, lies);
+    const bool again =
+        std::any_of(uses.begin(), uses.end(), [&](const ValueUse& u) { return runs_again(u.to); });
+    const bool weights =
+        std::any_of(uses.begin(), uses.end(), [&](const ValueUse& u) { return has_weights(u); });
+    add_edge(first, node_from(first), shared, again, weights);
+    for (const ValueUse& use : uses) {
+      add_edge(use, shared, node_to(use), runs_again(use.to), has_weights(use));
+    }
+  }
+
+  int node_from(const ValueUse& use) const {
+    return use.from < 0 ? 0 : result_.node_of_group[size_t(use.from)];
+  }
+  int node_to(const ValueUse& use) {
+    return use.to < 0 ? add_stream("output") : result_.node_of_group[size_t(use.to)];
+  }
+
+  PricedUnit& unit_;
+  const UnitSetting& setting_;
+  ModelShard whole_;
+  UnitProblem result_;
+  std::vector<std::vector<Lies>> lies_;  // [node] of values; empty for groups
+  std::map<std::tuple<ValueId, Lies, Lies, bool, bool>, MoveCost> moves_;
+};
+
+std::optional<ChoiceProblem> with_roles(const UnitProblem& unit, const StageMesh& mesh,
+                                        const Roles& roles) {
+  Roles without_experts = roles;
+  for (size_t d = 0; d < 2; ++d) {
+    if (mesh.dims[d].degree() == 1) {
+      without_experts[d] = Role::Whole;
+    } else if (roles[d] == Role::Expert) {
+      without_experts[d] = mesh.dims[d].rows;
+    }
+  }
+  Roles wanted = without_experts;
+  for (size_t d = 0; d < 2; ++d) {
+    if (mesh.dims[d].degree() > 1) wanted[d] = roles[d];
+  }
+  ChoiceProblem fixed = unit.problem;
+  for (const int node : unit.node_of_group) {
+    const std::map<Roles, int>& choices = unit.choice_of_roles[size_t(node)];
+    auto chosen = choices.find(wanted);
+    if (chosen == choices.end()) chosen = choices.find(without_experts);
+    if (chosen == choices.end()) return std::nullopt;
+    std::vector<ChoiceCost>& costs = fixed.nodes[size_t(node)].choices;
+    for (size_t choice = 0; choice < costs.size(); ++choice) {
+      if (int(choice) != chosen->second) costs[choice].seconds = kImpossible;
+    }
+  }
+  return fixed;
+}
+
+PricedUnit::PricedUnit(const Graph& stated, int64_t layer, const ModelSpec& model,
+                       const StageShape& base, const Hardware& hardware)
+    : model_(model),
+      base_(base),
+      hardware_(hardware),
+      groups_(stated, base),
+      prices_(stated, layer, model, groups_, hardware) {}
+
+UnitProblem PricedUnit::problem(const UnitSetting& setting) {
+  return UnitProblemBuilder(*this, setting).run();
+}
+
+}  // namespace trireme
