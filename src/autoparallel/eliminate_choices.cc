@@ -253,8 +253,8 @@ ChoiceProblem with_joined_memory(ChoiceProblem problem, const ChoiceLimit& limit
 
 }  // namespace
 
-std::vector<Assignment> best_tradeoffs(const ChoiceProblem& problem) {
-  return Elimination(problem, {}).run();
+std::vector<Assignment> best_tradeoffs(const ChoiceProblem& problem, const ChoiceLimit& limit) {
+  return Elimination(problem, limit).run();
 }
 
 std::optional<Assignment> least_seconds(const ChoiceProblem& problem, const ChoiceLimit& limit) {

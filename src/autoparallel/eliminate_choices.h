@@ -13,8 +13,8 @@ namespace trireme {
 // the work grows with its treewidth. Deterministic.
 
 // Every assignment that no other one beats or equals in seconds, state and activations, with the
-// fewest seconds first. Assignments of equal cost are one.
-std::vector<Assignment> best_tradeoffs(const ChoiceProblem& problem);
+// fewest seconds first. Assignments of equal cost are one. Those above the limit are left out.
+std::vector<Assignment> best_tradeoffs(const ChoiceProblem& problem, const ChoiceLimit& limit = {});
 
 // The assignment of the fewest seconds that keeps the limit, or nullopt if none does.
 std::optional<Assignment> least_seconds(const ChoiceProblem& problem, const ChoiceLimit& limit);

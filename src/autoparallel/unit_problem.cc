@@ -8,6 +8,7 @@
 #include "compile/step_price.h"
 #include "graph/axis_part.h"
 #include "graph/backward_reads.h"
+#include "graph/model_graphs.h"
 
 namespace trireme {
 namespace {
@@ -162,6 +163,7 @@ class UnitProblemBuilder {
     double gather_s = 0.0, scatter_s = 0.0, sums_s = 0.0, trained = 0.0;
     for (const auto& [id, elements] : price.elements) {
       const Param& param = graph().params[size_t(id)];
+      if (setting_.shares_table && param.name == kTokenTable) continue;
       const double grad_and_optimizer =
           param.is_trained ? grad_bytes + optimizer_bytes / (shards_all ? 1.0 : sharers) : 0.0;
       cost.state_bytes +=

@@ -1,0 +1,241 @@
+#include "autoparallel/plan_search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "autoparallel/cluster_units.h"
+#include "autoparallel/pipeline_search.h"
+#include "autoparallel/refuse_plan.h"
+#include "base/check.h"
+#include "compile/link_cost.h"
+#include "compile/unit_price.h"
+#include "graph/model_graphs.h"
+#include "graph/work.h"
+#include "program/make_schedule.h"
+#include "program/split_layers.h"
+#include "sim/simulate.h"
+
+namespace trireme {
+namespace {
+
+int end_of(const std::vector<int>& operators, int op, int num_units) {
+  return size_t(op) + 1 < operators.size() ? operators[size_t(op) + 1] : num_units;
+}
+
+// The first position of every stage's ranks, which follow each other.
+std::vector<int64_t> first_positions(const FoundPlan& plan) {
+  std::vector<int64_t> firsts;
+  int64_t position = 0;
+  for (const StagePlan& stage : plan.stages) {
+    firsts.push_back(position);
+    position += stage.num_ranks;
+  }
+  return firsts;
+}
+
+// What two stages of different size send each other: every byte crosses once, over the links of all
+// ranks of the smaller one; then the ranks of the receiver that need more gather it.
+Link link_between(const PlannedRun& run, const FoundPlan& plan, double bytes, int from, int to) {
+  const std::vector<int64_t> firsts = first_positions(plan);
+  const StagePlan &a = plan.stages[size_t(from)], &b = plan.stages[size_t(to)];
+  const LinkSpec pair = pair_link(run.hardware, firsts[size_t(from)], firsts[size_t(to)]);
+  const double senders = double(std::min(a.num_ranks, b.num_ranks));
+  const Lies parted{Lie::Rows, Lie::Rows};
+  const double gather_s = move_seconds(bytes, parted, b.stream, b.mesh, run.hardware);
+  return {pair.latency_s + run.hardware.background_s + gather_s, pair.bytes_per_s * senders};
+}
+
+std::optional<FoundPlan> split_for(const PlannedRun& run, StageSearch& search, int64_t sequences,
+                                   const std::vector<int>& operators) {
+  PipelineProblem problem;
+  problem.num_operators = int(operators.size());
+  problem.num_ranks = run.num_ranks;
+  problem.mesh_sizes = mesh_sizes(run);
+  problem.num_microbatches = search.num_microbatches();
+  problem.most_stages = problem.num_operators;
+  problem.gap = kSlowestStageGap;
+  const auto units_of = [&](int first, int last) {
+    return std::pair(operators[size_t(first)], end_of(operators, last, run.num_units()) - 1);
+  };
+  problem.seconds = [&](int first, int last, int size, int in_flight) {
+    const auto [begin, end] = units_of(first, last);
+    return search.best_seconds(begin, end, problem.mesh_sizes[size_t(size)], in_flight);
+  };
+  const std::optional<PipelineSplit> split = split_pipeline(problem);
+  if (!split) return std::nullopt;
+  FoundPlan plan{.sequences = sequences, .num_microbatches = search.num_microbatches()};
+  for (size_t s = 0; s < split->stages.size(); ++s) {
+    const PipelineStage& stage = split->stages[s];
+    const auto [begin, end] = units_of(stage.first, stage.last);
+    const int in_flight = int(std::min<int64_t>(int64_t(split->stages.size() - s),
+                                                search.num_microbatches()));
+    const auto best =
+        search.best(begin, end, problem.mesh_sizes[size_t(stage.size)], in_flight);
+    TRIREME_CHECK(best.has_value(), "a stage of the split fits");
+    plan.stages.push_back(*best);
+  }
+  simulate_plan(run, plan);
+  return plan;
+}
+
+// A uniform layout with so many stages, or nullopt if it does not fit.
+std::optional<FoundPlan> uniform_plan(const PlannedRun& run, StageSearch& search,
+                                      int64_t sequences, const StageSearch::Uniform& uniform,
+                                      int num_stages) {
+  const int last_unit = run.num_units() - 1;
+  const auto seconds_of = [&](int first, int last) {
+    const auto stage = search.uniform_stage(uniform, first, last, 1);
+    return stage ? stage->seconds : kImpossible;
+  };
+  const double embedding_s = seconds_of(0, 0), head_s = seconds_of(last_unit, last_unit);
+  if (embedding_s == kImpossible || head_s == kImpossible) return std::nullopt;
+  std::vector<double> layers;
+  for (int layer = 1; layer < last_unit; ++layer) {
+    const double layer_s = seconds_of(layer, layer);
+    if (layer_s == kImpossible) return std::nullopt;
+    layers.push_back(layer_s);
+  }
+  const Result<std::vector<int>> counts =
+      split_layers(layers, num_stages, {.first = embedding_s, .last = head_s});
+  if (!counts.ok()) return std::nullopt;
+  FoundPlan plan{.sequences = sequences, .num_microbatches = search.num_microbatches()};
+  int first = 0;
+  for (int s = 0; s < num_stages; ++s) {
+    const bool is_last = s + 1 == num_stages;
+    const int end = is_last ? last_unit : first + (*counts)[size_t(s)] + (s == 0 ? 1 : 0) - 1;
+    const int in_flight =
+        int(std::min<int64_t>(num_stages - s, search.num_microbatches()));
+    auto stage = search.uniform_stage(uniform, first, end, in_flight);
+    if (!stage || stage->bytes > run.memory_bytes) return std::nullopt;
+    plan.stages.push_back(std::move(*stage));
+    first = end + 1;
+  }
+  plan.uniform = uniform;
+  double slowest = 0.0;
+  for (const StagePlan& stage : plan.stages) {
+    plan.formula_s += stage.seconds;
+    slowest = std::max(slowest, stage.seconds);
+  }
+  plan.formula_s += double(plan.num_microbatches - 1) * slowest;
+  return plan;
+}
+
+std::optional<FoundPlan> best_uniform(const PlannedRun& run, StageSearch& search,
+                                      int64_t sequences) {
+  std::optional<FoundPlan> best;
+  for (int stages = 1; stages <= std::min<int64_t>(run.num_ranks, run.model.layers); ++stages) {
+    if (run.num_ranks % stages != 0) continue;
+    for (const StageSearch::Uniform& uniform : search.uniforms(run.num_ranks / stages)) {
+      auto plan = uniform_plan(run, search, sequences, uniform, stages);
+      if (plan && (!best || plan->formula_s < best->formula_s)) best = std::move(plan);
+    }
+  }
+  if (best) simulate_plan(run, *best);
+  return best;
+}
+
+void take_better(std::optional<FoundPlan>& best, std::optional<FoundPlan> plan) {
+  if (plan && (!best || plan->step_s < best->step_s)) best = std::move(plan);
+}
+
+}  // namespace
+
+double PlanSearch::gain() const {
+  return best_uniform ? 1.0 - best.step_s / best_uniform->step_s : 0.0;
+}
+
+std::vector<int64_t> microbatch_sizes(const PlannedRun& run) {
+  std::vector<int64_t> sizes;
+  for (int64_t size = 1; size <= run.global_sequences; ++size) {
+    if (run.global_sequences % size == 0 && size <= 4 * int64_t{run.num_ranks}) {
+      sizes.push_back(size);
+    }
+  }
+  // Of many sizes, those that are products of twos have the most uses for ranks.
+  constexpr size_t kMostSizes = 10;
+  if (sizes.size() > kMostSizes) {
+    std::erase_if(sizes, [](int64_t size) { return (size & (size - 1)) != 0; });
+  }
+  return sizes;
+}
+
+std::vector<int> mesh_sizes(const PlannedRun& run) {
+  const int per_node = std::min(run.hardware.ranks_per_node(), run.num_ranks);
+  std::vector<int> sizes;
+  const bool is_large = run.num_ranks > kMostRanksInParts;
+  for (int size = 1; size < per_node && !is_large; size *= 2) sizes.push_back(size);
+  for (int nodes = 1; nodes * per_node <= run.num_ranks; nodes += is_large ? nodes : 1) {
+    sizes.push_back(nodes * per_node);
+  }
+  return sizes;
+}
+
+std::vector<int> operators_of(const PlannedRun& run) {
+  std::vector<UnitWork> works;
+  const double stream_bytes = double(run.model.d_model);
+  works.push_back({0.0, 0.0});
+  for (int64_t layer = 0; layer < run.model.layers; ++layer) {
+    works.push_back(
+        {flops_per_token(layer_graph(run.model, layer), run.model).total(), stream_bytes});
+  }
+  works.push_back({flops_per_token(head_graph(run.model), run.model).total(), stream_bytes});
+  const int most = int(std::min<int64_t>(run.model.layers, kMostOperators));
+  for (double slack = 0.5;; slack *= 2.0) {  // the head may be more than one operator's work
+    if (auto firsts = cluster_units(works, most, slack)) return *firsts;
+  }
+}
+
+void simulate_plan(const PlannedRun& run, FoundPlan& plan) {
+  const int num_stages = int(plan.stages.size());
+  Costs costs;
+  costs.stages.clear();
+  double sum = 0.0, slowest = 0.0;
+  for (const StagePlan& stage : plan.stages) {
+    costs.stages.push_back({.f_s = stage.forward_s, .b_s = stage.backward_s, .w_s = 0.0});
+    sum += stage.seconds;
+    slowest = std::max(slowest, stage.seconds);
+  }
+  plan.formula_s = sum + double(plan.num_microbatches - 1) * slowest;
+  costs.message_bytes = double(plan.sequences * run.model.seq_len * run.model.d_model *
+                               size_of(run.base.compute));
+  std::vector<Link> links;
+  for (int from = 0; from < num_stages; ++from) {
+    for (int to = 0; to < num_stages; ++to) {
+      links.push_back(link_between(run, plan, costs.message_bytes, from, to));
+    }
+  }
+  costs.link_of = [links, num_stages](int from, int to) {
+    return links[size_t(from * num_stages + to)];
+  };
+  const Result<Schedule> schedule = make_schedule(
+      "1f1b", {.num_ranks = num_stages, .num_microbatches = int(plan.num_microbatches)});
+  TRIREME_CHECK(schedule.ok(), "1F1B takes every number of stages");
+  const Result<Simulation> simulated = simulate(*schedule, costs);
+  TRIREME_CHECK(simulated.ok(), "1F1B does not hang");
+  plan.step_s = 0.0;
+  for (int s = 0; s < num_stages; ++s) {
+    plan.step_s = std::max(plan.step_s, simulated->ranks[size_t(s)].last_end_s +
+                                            plan.stages[size_t(s)].step_s);
+  }
+  plan.step_s += run.hardware.step_s;
+}
+
+Result<PlanSearch> search_plan(const PlannedRun& run) {
+  PlanSearch result;
+  const std::vector<int> operators = operators_of(run);
+  result.num_operators = int(operators.size());
+  std::optional<FoundPlan> best;
+  for (const int64_t sequences : microbatch_sizes(run)) {
+    StageSearch search(run, sequences);
+    ++result.num_microbatch_sizes;
+    take_better(best, split_for(run, search, sequences, operators));
+    take_better(result.best_uniform, best_uniform(run, search, sequences));
+  }
+  take_better(best, result.best_uniform);
+  if (!best) return refuse_plan(run);
+  result.best = std::move(*best);
+  return result;
+}
+
+}  // namespace trireme

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autoparallel/unit_problem.h"
+#include "schema/hardware.h"
+
+namespace trireme {
+
+// What a search of plans knows of a run beside its layout.
+struct PlannedRun {
+  ModelSpec model;
+  StageShape base;  // dtypes, optimizer, context exchange
+  Hardware hardware;
+  int num_ranks = 1;
+  int64_t global_sequences = 1;
+  double memory_bytes = 0.0;  // of a rank
+  std::vector<Recompute> recomputes = {Recompute::None};
+
+  // Units are counted in the order of the model: the embedding, the layers, the head.
+  int num_units() const { return int(model.layers) + 2; }
+};
+
+// One way to run a unit on a mesh. No other way beats it in seconds and both kinds of memory.
+struct UnitWay {
+  ChoiceCost cost;  // seconds include the step's share of a micro-batch
+  double forward_s = 0.0;
+  double step_s = 0.0;  // of a step
+  double scratch_bytes = 0.0;
+  Recompute recompute = Recompute::None;
+  StateSharding sharding = StateSharding::Optimizer;
+  std::vector<Roles> roles;  // [group]
+};
+
+// A kind of unit: how often a stage has it, and how it runs.
+struct PlacedUnits {
+  int kind = 0;
+  int first_unit = 0;
+  int count = 0;
+  UnitWay way;
+};
+
+struct StagePlan {
+  int first_unit = 0, num_units = 0;
+  int num_ranks = 0;
+  int in_flight = 1;  // micro-batches whose activations live at a time
+  StageMesh mesh;
+  Lies stream = {};
+  std::vector<PlacedUnits> units;
+
+  double seconds = 0.0;  // of a micro-batch, the step's share included
+  double forward_s = 0.0, backward_s = 0.0;
+  double step_s = 0.0;
+  double bytes = 0.0;  // of a rank
+};
+
+// Finds the best plan of any stage, for micro-batches of one size. Layers that compute the same are
+// solved once, and take one way in a stage.
+class StageSearch {
+ public:
+  StageSearch(const PlannedRun& run, int64_t sequences);
+  ~StageSearch();
+
+  int64_t num_microbatches() const { return num_microbatches_; }
+  const OpGroups& groups(int kind) const;
+
+  // The fastest plan that fits of some units on neighbouring ranks, or nullopt.
+  std::optional<StagePlan> best(int first_unit, int last_unit, int num_ranks, int in_flight);
+  // The seconds of the same; infinity if none fits.
+  double best_seconds(int first_unit, int last_unit, int num_ranks, int in_flight);
+
+  // The least bytes that a stage needs whatever its time, for a refusal.
+  double least_bytes(int first_unit, int last_unit, int num_ranks, int in_flight);
+
+  // Layouts of today: on one mesh all ops have the same roles, and all units the same
+  // recomputation and sharding. nullopt if they cannot.
+  struct Uniform {
+    StageMesh mesh;
+    Roles roles = {};
+    Recompute recompute = Recompute::None;
+    StateSharding sharding = StateSharding::Optimizer;
+  };
+  std::vector<Uniform> uniforms(int num_ranks) const;
+  // A stage of a uniform layout, whether it fits or not.
+  std::optional<StagePlan> uniform_stage(const Uniform& uniform, int first_unit, int last_unit,
+                                         int in_flight);
+
+ private:
+  struct Kind;
+  struct MeshWays;
+  struct Key;
+  std::vector<PlacedUnits> counts(int first_unit, int last_unit) const;
+  std::vector<MeshWays>& ways(int num_ranks);
+  std::vector<UnitWay> ways_of(Kind& kind, const StageMesh& mesh, const Lies& stream);
+  UnitWay way_of(const Kind& kind, const UnitProblem& unit, const Assignment& assignment,
+                 const UnitSetting& setting) const;
+  const UnitWay* uniform_way(const Uniform& uniform, int kind);
+
+  const PlannedRun& run_;
+  int64_t sequences_;
+  int64_t num_microbatches_;
+  std::vector<LayerRun> layer_kinds_;
+  std::vector<std::unique_ptr<Kind>> kinds_;  // embedding, kinds of layers, head, tied head
+  std::map<int, std::vector<MeshWays>> ways_;
+  std::map<std::string, std::optional<UnitWay>> uniform_ways_;
+};
+
+}  // namespace trireme
