@@ -46,8 +46,18 @@ Link link_between(const PlannedRun& run, const FoundPlan& plan, double bytes, in
   return {pair.latency_s + run.hardware.background_s + gather_s, pair.bytes_per_s * senders};
 }
 
+double message_bytes(const PlannedRun& run, int64_t sequences) {
+  return double(sequences * run.model.seq_len * run.model.d_model * size_of(run.base.compute));
+}
+
+// Seconds in which a stage of so many ranks sends a micro-batch to its neighbour.
+double message_seconds(const PlannedRun& run, int64_t sequences, int ranks) {
+  const LinkSpec link = pair_link(run.hardware, 0, ranks);
+  return transfer_s(link, message_bytes(run, sequences) / double(ranks));
+}
+
 std::optional<FoundPlan> split_for(const PlannedRun& run, StageSearch& search, int64_t sequences,
-                                   const std::vector<int>& operators) {
+                                   const std::vector<int>& operators, bool counts_messages) {
   PipelineProblem problem;
   problem.num_operators = int(operators.size());
   problem.num_ranks = run.num_ranks;
@@ -60,7 +70,10 @@ std::optional<FoundPlan> split_for(const PlannedRun& run, StageSearch& search, i
   };
   problem.seconds = [&](int first, int last, int size, int in_flight) {
     const auto [begin, end] = units_of(first, last);
-    return search.best_seconds(begin, end, problem.mesh_sizes[size_t(size)], in_flight);
+    const int ranks = problem.mesh_sizes[size_t(size)];
+    const double message_s =
+        counts_messages && ranks < run.num_ranks ? message_seconds(run, sequences, ranks) : 0.0;
+    return message_s + search.best_seconds(begin, end, ranks, in_flight);
   };
   const std::optional<PipelineSplit> split = split_pipeline(problem);
   if (!split) return std::nullopt;
@@ -68,10 +81,9 @@ std::optional<FoundPlan> split_for(const PlannedRun& run, StageSearch& search, i
   for (size_t s = 0; s < split->stages.size(); ++s) {
     const PipelineStage& stage = split->stages[s];
     const auto [begin, end] = units_of(stage.first, stage.last);
-    const int in_flight = int(std::min<int64_t>(int64_t(split->stages.size() - s),
-                                                search.num_microbatches()));
-    const auto best =
-        search.best(begin, end, problem.mesh_sizes[size_t(stage.size)], in_flight);
+    const int in_flight =
+        int(std::min<int64_t>(int64_t(split->stages.size() - s), search.num_microbatches()));
+    const auto best = search.best(begin, end, problem.mesh_sizes[size_t(stage.size)], in_flight);
     TRIREME_CHECK(best.has_value(), "a stage of the split fits");
     plan.stages.push_back(*best);
   }
@@ -80,9 +92,8 @@ std::optional<FoundPlan> split_for(const PlannedRun& run, StageSearch& search, i
 }
 
 // A uniform layout with so many stages, or nullopt if it does not fit.
-std::optional<FoundPlan> uniform_plan(const PlannedRun& run, StageSearch& search,
-                                      int64_t sequences, const StageSearch::Uniform& uniform,
-                                      int num_stages) {
+std::optional<FoundPlan> uniform_plan(const PlannedRun& run, StageSearch& search, int64_t sequences,
+                                      const StageSearch::Uniform& uniform, int num_stages) {
   const int last_unit = run.num_units() - 1;
   const auto seconds_of = [&](int first, int last) {
     const auto stage = search.uniform_stage(uniform, first, last, 1);
@@ -104,8 +115,7 @@ std::optional<FoundPlan> uniform_plan(const PlannedRun& run, StageSearch& search
   for (int s = 0; s < num_stages; ++s) {
     const bool is_last = s + 1 == num_stages;
     const int end = is_last ? last_unit : first + (*counts)[size_t(s)] + (s == 0 ? 1 : 0) - 1;
-    const int in_flight =
-        int(std::min<int64_t>(num_stages - s, search.num_microbatches()));
+    const int in_flight = int(std::min<int64_t>(num_stages - s, search.num_microbatches()));
     auto stage = search.uniform_stage(uniform, first, end, in_flight);
     if (!stage || stage->bytes > run.memory_bytes) return std::nullopt;
     plan.stages.push_back(std::move(*stage));
@@ -121,18 +131,20 @@ std::optional<FoundPlan> uniform_plan(const PlannedRun& run, StageSearch& search
   return plan;
 }
 
-std::optional<FoundPlan> best_uniform(const PlannedRun& run, StageSearch& search,
-                                      int64_t sequences) {
-  std::optional<FoundPlan> best;
+// The best uniform layout for every number of stages.
+void add_uniforms(const PlannedRun& run, StageSearch& search, int64_t sequences,
+                  std::vector<FoundPlan>& found) {
   for (int stages = 1; stages <= std::min<int64_t>(run.num_ranks, run.model.layers); ++stages) {
     if (run.num_ranks % stages != 0) continue;
+    std::optional<FoundPlan> best;
     for (const StageSearch::Uniform& uniform : search.uniforms(run.num_ranks / stages)) {
       auto plan = uniform_plan(run, search, sequences, uniform, stages);
       if (plan && (!best || plan->formula_s < best->formula_s)) best = std::move(plan);
     }
+    if (!best) continue;
+    simulate_plan(run, *best);
+    found.push_back(std::move(*best));
   }
-  if (best) simulate_plan(run, *best);
-  return best;
 }
 
 void take_better(std::optional<FoundPlan>& best, std::optional<FoundPlan> plan) {
@@ -140,10 +152,6 @@ void take_better(std::optional<FoundPlan>& best, std::optional<FoundPlan> plan) 
 }
 
 }  // namespace
-
-double PlanSearch::gain() const {
-  return best_uniform ? 1.0 - best.step_s / best_uniform->step_s : 0.0;
-}
 
 std::vector<int64_t> microbatch_sizes(const PlannedRun& run) {
   std::vector<int64_t> sizes;
@@ -197,8 +205,7 @@ void simulate_plan(const PlannedRun& run, FoundPlan& plan) {
     slowest = std::max(slowest, stage.seconds);
   }
   plan.formula_s = sum + double(plan.num_microbatches - 1) * slowest;
-  costs.message_bytes = double(plan.sequences * run.model.seq_len * run.model.d_model *
-                               size_of(run.base.compute));
+  costs.message_bytes = message_bytes(run, plan.sequences);
   std::vector<Link> links;
   for (int from = 0; from < num_stages; ++from) {
     for (int to = 0; to < num_stages; ++to) {
@@ -215,8 +222,8 @@ void simulate_plan(const PlannedRun& run, FoundPlan& plan) {
   TRIREME_CHECK(simulated.ok(), "1F1B does not hang");
   plan.step_s = 0.0;
   for (int s = 0; s < num_stages; ++s) {
-    plan.step_s = std::max(plan.step_s, simulated->ranks[size_t(s)].last_end_s +
-                                            plan.stages[size_t(s)].step_s);
+    plan.step_s = std::max(plan.step_s,
+                           simulated->ranks[size_t(s)].last_end_s + plan.stages[size_t(s)].step_s);
   }
   plan.step_s += run.hardware.step_s;
 }
@@ -229,10 +236,16 @@ Result<PlanSearch> search_plan(const PlannedRun& run) {
   for (const int64_t sequences : microbatch_sizes(run)) {
     StageSearch search(run, sequences);
     ++result.num_microbatch_sizes;
-    take_better(best, split_for(run, search, sequences, operators));
-    take_better(result.best_uniform, best_uniform(run, search, sequences));
+    // The formula does not know what messages between stages take; the second split counts one
+    // for every stage. The simulation decides.
+    for (const bool counts_messages : {false, true}) {
+      take_better(best, split_for(run, search, sequences, operators, counts_messages));
+    }
+    add_uniforms(run, search, sequences, result.uniforms);
   }
-  take_better(best, result.best_uniform);
+  std::stable_sort(result.uniforms.begin(), result.uniforms.end(),
+                   [](const FoundPlan& a, const FoundPlan& b) { return a.step_s < b.step_s; });
+  if (!result.uniforms.empty()) take_better(best, result.uniforms.front());
   if (!best) return refuse_plan(run);
   result.best = std::move(*best);
   return result;

@@ -20,15 +20,13 @@ struct FoundPlan {
   std::optional<StageSearch::Uniform> uniform = {};
 };
 
-// Where the time of the search went, and how much there was to search.
 struct PlanSearch {
   FoundPlan best;
-  std::optional<FoundPlan> best_uniform;  // of the layouts of today, priced alike
-  int num_operators = 0;                  // into which the units were clustered
-  int64_t num_microbatch_sizes = 0;       // that were tried
-
-  // Share of the best uniform plan's time that the freedom saves; 0 if there is no such plan.
-  double gain() const;
+  // Layouts of today, priced alike: the best one for every size of a micro-batch and number of
+  // stages, the fastest first.
+  std::vector<FoundPlan> uniforms;
+  int num_operators = 0;         // into which the units were clustered
+  int num_microbatch_sizes = 0;  // that were tried
 };
 
 // Finds the plan of the least step: for every size of a micro-batch the best split into stages,

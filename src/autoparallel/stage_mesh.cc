@@ -11,7 +11,7 @@ std::string_view name_of(Role role) {
     case Role::Data:
       return "data";
     case Role::Context:
-      return "context";
+      return "sequence";
     case Role::Tensor:
       return "tensor";
     case Role::SequenceTensor:

@@ -13,15 +13,14 @@ namespace {
 constexpr StateSharding kShardings[] = {StateSharding::Optimizer, StateSharding::Everything};
 
 bool has_data(const StageMesh& mesh) {
-  return std::any_of(mesh.dims.begin(), mesh.dims.end(), [](const MeshDim& dim) {
-    return dim.degree() > 1 && dim.rows == Role::Data;
-  });
+  return std::any_of(mesh.dims.begin(), mesh.dims.end(),
+                     [](const MeshDim& dim) { return dim.degree() > 1 && dim.rows == Role::Data; });
 }
 
 // Grids that differ in more than the names of their dims: inside a node all links are alike.
 bool is_mirrored(const StageMesh& mesh, int ranks_per_node) {
-  return mesh.num_ranks() <= ranks_per_node &&
-         mesh.dims[0].degree() > mesh.dims[1].degree() && mesh.dims[1].degree() > 1;
+  return mesh.num_ranks() <= ranks_per_node && mesh.dims[0].degree() > mesh.dims[1].degree() &&
+         mesh.dims[1].degree() > 1;
 }
 
 std::vector<Lies> streams_of(const StageMesh& mesh) {
@@ -111,10 +110,10 @@ std::vector<PlacedUnits> StageSearch::counts(int first_unit, int last_unit) cons
   return units;
 }
 
-UnitWay StageSearch::way_of(const Kind& kind, const UnitProblem& unit,
-                            const Assignment& assignment, const UnitSetting& setting) const {
-  UnitWay way{.cost = assignment.cost, .recompute = setting.recompute,
-              .sharding = setting.sharding};
+UnitWay StageSearch::way_of(const Kind& kind, const UnitProblem& unit, const Assignment& assignment,
+                            const UnitSetting& setting) const {
+  UnitWay way{
+      .cost = assignment.cost, .recompute = setting.recompute, .sharding = setting.sharding};
   for (const int node : unit.node_of_group) {
     const GroupChoice& choice =
         unit.choices[size_t(node)][size_t(assignment.choices[size_t(node)])];
@@ -126,9 +125,9 @@ UnitWay StageSearch::way_of(const Kind& kind, const UnitProblem& unit,
   for (size_t e = 0; e < unit.problem.edges.size(); ++e) {
     const ChoiceEdge& edge = unit.problem.edges[e];
     const size_t columns = unit.problem.nodes[size_t(edge.to)].choices.size();
-    way.forward_s += unit.edge_forward_s[e][size_t(assignment.choices[size_t(edge.from)]) *
-                                                columns +
-                                            size_t(assignment.choices[size_t(edge.to)])];
+    way.forward_s +=
+        unit.edge_forward_s[e][size_t(assignment.choices[size_t(edge.from)]) * columns +
+                               size_t(assignment.choices[size_t(edge.to)])];
   }
   // While a unit runs, its parameters are whole; those of the next are gathered beside.
   if (setting.sharding == StateSharding::Everything && !kind.shares_table) {
@@ -136,9 +135,8 @@ UnitWay StageSearch::way_of(const Kind& kind, const UnitProblem& unit,
     for (const MeshDim& dim : setting.mesh.dims) {
       if (dim.rows == Role::Data) shares *= double(dim.degree());
     }
-    const double param_share =
-        double(size_of(run_.base.compute)) /
-        double(size_of(run_.base.compute) + size_of(run_.base.grad) + 12);
+    const double param_share = double(size_of(run_.base.compute)) /
+                               double(size_of(run_.base.compute) + size_of(run_.base.grad) + 12);
     way.scratch_bytes += 2.0 * shares * param_share * way.cost.state_bytes;
   }
   return way;
@@ -187,16 +185,16 @@ namespace {
 // their memory fits.
 class WayChooser {
  public:
-  WayChooser(const std::vector<PlacedUnits>& units,
-             const std::vector<std::vector<UnitWay>>& kinds, double limit_bytes, int in_flight)
+  WayChooser(const std::vector<PlacedUnits>& units, const std::vector<std::vector<UnitWay>>& kinds,
+             double limit_bytes, int in_flight)
       : units_(units), kinds_(kinds), limit_bytes_(limit_bytes), in_flight_(in_flight) {
     chosen_.resize(units.size());
     fastest_after_.assign(units.size() + 1, 0.0);
     for (size_t u = units.size(); u-- > 0;) {
       const auto& ways = kinds[size_t(units[u].kind)];
-      fastest_after_[u] = ways.empty() ? kImpossible
-                                       : fastest_after_[u + 1] +
-                                             units[u].count * ways.front().cost.seconds;
+      fastest_after_[u] = ways.empty()
+                              ? kImpossible
+                              : fastest_after_[u + 1] + units[u].count * ways.front().cost.seconds;
     }
   }
 
@@ -284,8 +282,8 @@ std::optional<StagePlan> StageSearch::best(int first_unit, int last_unit, int nu
     WayChooser chooser(units, mesh.kinds, run_.memory_bytes, in_flight);
     if (!chooser.run(least)) continue;
     found = stage_of(units, chooser.best(), mesh.mesh, mesh.stream, in_flight);
-    found->backward_s = found->seconds - found->forward_s -
-                        found->step_s / double(num_microbatches_);
+    found->backward_s =
+        found->seconds - found->forward_s - found->step_s / double(num_microbatches_);
   }
   return found;
 }
@@ -345,11 +343,10 @@ std::vector<StageSearch::Uniform> StageSearch::uniforms(int num_ranks) const {
 }
 
 const UnitWay* StageSearch::uniform_way(const Uniform& uniform, int kind) {
-  const std::string key =
-      fmt::format("{} {} {} {} {} {} {} {} {}", kind, uniform.mesh.dims[0].degree(),
-                  uniform.mesh.dims[1].degree(), int(uniform.mesh.dims[0].rows),
-                  int(uniform.mesh.dims[1].rows), int(uniform.roles[0]), int(uniform.roles[1]),
-                  int(uniform.recompute), int(uniform.sharding));
+  const std::string key = fmt::format(
+      "{} {} {} {} {} {} {} {} {}", kind, uniform.mesh.dims[0].degree(),
+      uniform.mesh.dims[1].degree(), int(uniform.mesh.dims[0].rows), int(uniform.mesh.dims[1].rows),
+      int(uniform.roles[0]), int(uniform.roles[1]), int(uniform.recompute), int(uniform.sharding));
   const auto [known, is_new] = uniform_ways_.try_emplace(key);
   if (is_new) {
     Kind& priced = *kinds_[size_t(kind)];

@@ -17,7 +17,8 @@ namespace trireme {
 struct PlanOptions {
   RunConfigOptions config;
   std::string cluster;  // hardware file; "": this machine
-  bool search = false;  // search the best layout of the same number of ranks
+  // Search the best layout of the same number of ranks: "" one for all ops, "alpa" op by op.
+  std::optional<std::string> search;
   bool pareto = false;  // search, and list what nothing beats in both time and memory
   bool explain = false;
   bool json = false;

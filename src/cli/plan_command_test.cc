@@ -245,7 +245,7 @@ TEST(PlanCommand, RefusesFailuresThatItCannotForecast) {
             std::string::npos);
   EXPECT_NE(refusal([](PlanOptions& o) {
               o.advice.goodput.failures = "llama3";
-              o.search = true;
+              o.search = "";
             }).find("search first"),
             std::string::npos);
 }

@@ -53,7 +53,7 @@ TEST(PlanWhatIf, RefusesWhatIsNoRankTierOrNumberAndSaysHowToWriteIt) {
 
 TEST(PlanWhatIf, IsRefusedBesideOptionsThatWouldIgnoreIt) {
   for (const auto& change : std::vector<std::function<void(PlanOptions&)>>{
-           [](PlanOptions& options) { options.search = true; },
+           [](PlanOptions& options) { options.search = ""; },
            [](PlanOptions& options) { options.pareto = true; },
            [](PlanOptions& options) { options.rank = 1; }}) {
     const Result<std::string> refused = planned_what_if([&](PlanOptions& options) {

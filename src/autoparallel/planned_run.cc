@@ -1,0 +1,143 @@
+#include "autoparallel/planned_run.h"
+
+#include <fmt/format.h>
+
+#include "planner/layout_choice.h"
+#include "planner/make_plan.h"
+#include "predict/predict.h"
+#include "schema/batch.h"
+
+namespace trireme {
+namespace {
+
+int ranks_of(const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  return parallel.tp * parallel.cp * parallel.pp * parallel.dp;
+}
+
+// The first difference between two stages, or "".
+std::string difference(const StagePlan& a, const StagePlan& b) {
+  if (a.mesh != b.mesh) {
+    return fmt::format("has {}, and the first stage {}", to_string(b.mesh), to_string(a.mesh));
+  }
+  const UnitWay &x = a.units.back().way, &y = b.units.back().way;
+  if (x.recompute != y.recompute) return "recomputes other values than the first stage";
+  if (x.sharding != y.sharding) return "shards its state otherwise than the first stage";
+  return "";
+}
+
+// What keeps a plan from being one of today's layouts.
+std::string reason_against(const FoundPlan& plan) {
+  for (size_t s = 1; s < plan.stages.size(); ++s) {
+    const std::string found = difference(plan.stages.front(), plan.stages[s]);
+    if (!found.empty()) return fmt::format("stage {} {}", s, found);
+  }
+  for (const StagePlan& stage : plan.stages) {
+    for (const PlacedUnits& units : stage.units) {
+      for (const Roles& roles : units.way.roles) {
+        if (roles != units.way.roles.front()) {
+          return fmt::format("ops of one unit have roles that no layout has together: {} beside {}",
+                             to_string(units.way.roles.front(), stage.mesh),
+                             to_string(roles, stage.mesh));
+        }
+      }
+    }
+  }
+  return "its units have different roles";
+}
+
+LayoutChoice layout_of(const FoundPlan& plan, const RunConfig& config, const Hardware& hardware) {
+  const StageSearch::Uniform& uniform = *plan.uniform;
+  LayoutChoice layout;
+  Mesh& mesh = layout.mesh;
+  for (size_t d = 0; d < 2; ++d) {
+    const MeshDim& dim = uniform.mesh.dims[d];
+    if (dim.degree() == 1) continue;
+    const Role role = uniform.roles[d];
+    if (role == Role::Tensor || role == Role::SequenceTensor) {
+      mesh.tp *= dim.degree();
+      layout.exchange.sequence |= role == Role::SequenceTensor;
+      continue;
+    }
+    (dim.rows == Role::Data ? mesh.dp : mesh.cp) *= dim.degree();
+    if (role == Role::Expert) mesh.ep *= dim.degree();
+  }
+  mesh.pp = int(plan.stages.size());
+  // Stages take neighbouring ranks.
+  if (mesh.pp > 1 && mesh.size() > hardware.ranks_per_node()) {
+    mesh.order = {MeshAxis::Tp, MeshAxis::Dp, MeshAxis::Cp, MeshAxis::Pp};
+  }
+  if (mesh.dp > 1) layout.zero = uniform.sharding == StateSharding::Everything ? 3 : 1;
+  layout.micro_sequences = plan.sequences / mesh.dp;
+  layout.recompute = uniform.recompute;
+  layout.exchange.context = config.parallel.context;
+  return layout;
+}
+
+}  // namespace
+
+Result<PlannedRun> planned_run(const RunConfig& config, const HostFacts& host,
+                               const Hardware& hardware) {
+  if (hardware.is_mixed()) {
+    return usage(
+        "the search of plans by op needs ranks that all have the same device, and this cluster is "
+        "mixed; use --search without a value, which prices every device");
+  }
+  RunConfig alone = with_layout(config, {});
+  if (const int64_t global = sequences_of_step(config); global > 0) {
+    alone.batch.global_sequences = global;
+    alone.batch.global_tokens = 0;
+  }
+  HostFacts facts = host;
+  const int num_ranks = ranks_of(config);
+  if (facts.ranks_on_host == 0) facts.ranks_on_host = num_ranks;
+  TRIREME_TRY(started, start_plan(alone, facts));
+  if (started.shape.slices > 0) {
+    return usage(
+        "the search of plans by op prices no slices; set run.reproducible = \"layout\" or "
+        "\"fixed\" in place of \"mesh\"");
+  }
+  PlannedRun run{.model = started.model,
+                 .base = started.shape,
+                 .hardware = hardware,
+                 .num_ranks = num_ranks,
+                 .global_sequences = started.global_sequences,
+                 .recomputes = recomputes_of(config.memory.recompute)};
+  run.base.context_exchange = config.parallel.context;
+  run.base.recompute = Recompute::None;
+  const int64_t own = config.memory.limit_bytes > 0 ? config.memory.limit_bytes
+                                                    : facts.memory_bytes / facts.ranks_on_host;
+  run.memory_bytes = own > 0 ? double(own) : kImpossible;
+  if (run.recomputes == std::vector<Recompute>{Recompute::Fit}) {
+    run.recomputes = {kRecomputes[0], kRecomputes[1], kRecomputes[2]};
+  }
+  return run;
+}
+
+Result<RunConfig> runnable_config(const FoundPlan& plan, const RunConfig& config,
+                                  const Hardware& hardware) {
+  if (!plan.uniform) {
+    return infeasible(
+        fmt::format("this plan cannot run yet: {}; a run has one mesh and one role for all stages",
+                    reason_against(plan)));
+  }
+  RunConfig runnable = with_layout(config, layout_of(plan, config, hardware));
+  runnable.batch.global_sequences = plan.sequences * plan.num_microbatches;
+  runnable.batch.global_tokens = 0;
+  return runnable;
+}
+
+std::optional<RunnablePlan> best_runnable(const PlanSearch& search, const RunConfig& config,
+                                          const HostFacts& host, const Hardware& hardware) {
+  for (const FoundPlan& uniform : search.uniforms) {
+    const Result<RunConfig> runnable = runnable_config(uniform, config, hardware);
+    if (!runnable.ok()) continue;
+    const Result<RunPlan> plan = make_plan(*runnable, host);
+    if (!plan.ok()) continue;
+    return RunnablePlan{uniform, *runnable, predicted_step_s(*plan, hardware),
+                        plan->largest().memory.arena_bytes};
+  }
+  return std::nullopt;
+}
+
+}  // namespace trireme

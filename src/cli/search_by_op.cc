@@ -1,0 +1,219 @@
+#include "cli/search_by_op.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "graph/work.h"
+#include "planner/layout_choice.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Below this gain a plan that runs today is as good.
+constexpr double kWorthFreedom = 0.03;
+
+double mfu_of(const PlanByOp& found, double step_s) {
+  const double tokens = double(found.run.global_sequences * found.run.model.seq_len);
+  const double flops = tokens * model_flops_per_token(found.run.model).total();
+  return flops / step_s / found.run.num_ranks /
+         found.run.hardware.peak_flops(found.run.base.compute);
+}
+
+std::string units_text(const PlannedRun& run, int first, int count) {
+  const int last = first + count - 1;
+  const bool has_embedding = first == 0, has_head = last == run.num_units() - 1;
+  const int first_layer = std::max(first, 1) - 1,
+            last_layer = std::min(last, run.num_units() - 2) - 1;
+  std::string text = has_embedding ? "embedding" : "";
+  if (last_layer >= first_layer) {
+    text += fmt::format("{}layers {} to {}", text.empty() ? "" : ", ", first_layer, last_layer);
+  }
+  if (has_head) text += text.empty() ? "head" : ", head";
+  return text;
+}
+
+// Ops in their order that have the same roles stand together.
+std::string roles_text(const OpGroups& groups, const UnitWay& way, const StageMesh& mesh) {
+  std::string text;
+  std::string before;
+  for (size_t g = 0; g < way.roles.size(); ++g) {
+    const std::string roles = to_string(way.roles[g], mesh);
+    const std::string& name = groups.groups()[g].name;
+    if (roles == before) {
+      text += " " + name;
+    } else {
+      text += fmt::format("{}{:<26}{}", text.empty() ? "" : "\n", "      " + roles, name);
+    }
+    before = roles;
+  }
+  return text + "\n";
+}
+
+std::string sharding_text(const UnitWay& way) {
+  std::string text = way.sharding == StateSharding::Everything ? "ZeRO 3" : "ZeRO 1";
+  if (way.recompute != Recompute::None) {
+    text += fmt::format(", recompute {}", name_of(way.recompute));
+  }
+  return text;
+}
+
+// Whether two stages differ in their place alone.
+bool are_alike(const StagePlan& a, const StagePlan& b) {
+  if (a.mesh != b.mesh || a.stream != b.stream || a.units.size() != b.units.size()) return false;
+  for (size_t u = 0; u < a.units.size(); ++u) {
+    const PlacedUnits &x = a.units[u], &y = b.units[u];
+    if (x.kind != y.kind || x.count != y.count || x.way.roles != y.way.roles ||
+        x.way.recompute != y.way.recompute || x.way.sharding != y.way.sharding) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string stages_text(const PlanByOp& found) {
+  StageSearch names(found.run, found.search.best.sequences);
+  std::string text;
+  int rank = 0;
+  const StagePlan* before = nullptr;
+  for (size_t s = 0; s < found.search.best.stages.size(); ++s) {
+    const StagePlan& stage = found.search.best.stages[s];
+    text += fmt::format("  stage {}: {} on ranks {} to {} ({}), {} a micro-batch, {} of {}\n", s,
+                        units_text(found.run, stage.first_unit, stage.num_units), rank,
+                        rank + stage.num_ranks - 1, to_string(stage.mesh),
+                        format_seconds(stage.seconds), format_bytes(int64_t(stage.bytes)),
+                        format_bytes(int64_t(found.run.memory_bytes)));
+    rank += stage.num_ranks;
+    if (before != nullptr && are_alike(*before, stage)) continue;
+    before = &stage;
+    for (const PlacedUnits& units : stage.units) {
+      const OpGroups& groups = names.groups(units.kind);
+      const std::string name =
+          groups.graph().unit.starts_with("layers.") ? "layer" : groups.graph().unit;
+      text += fmt::format("    {} ({})\n{}", name, sharding_text(units.way),
+                          roles_text(groups, units.way, stage.mesh));
+    }
+  }
+  return text;
+}
+
+std::string gain_text(const PlanByOp& found) {
+  if (!found.uniform) {
+    return "no uniform plan fits: what runs today has one mesh and one role for all ops\n";
+  }
+  const FoundPlan& uniform = found.uniform->found;
+  std::string text = fmt::format(
+      "best uniform plan     {} in the same prices; trireme plan predicts {}, allocated {}\n"
+      "  {}\n",
+      format_seconds(uniform.step_s), format_seconds(found.uniform->predicted_s),
+      format_bytes(found.uniform->arena_bytes), set_options(found.config, found.uniform->config));
+  const double percent = 100.0 * found.gain();
+  if (found.is_runnable() || percent <= 0.0) {
+    return text + "The found plan is uniform: no freedom beats it. It can run today.\n";
+  }
+  text += fmt::format("The found plan is {:.1f} % {} the best uniform plan{}.\n", percent, "over",
+                      percent < 100.0 * kWorthFreedom ? ": stop here" : "");
+  return text;
+}
+
+Json stage_json(const PlanByOp& found, const StageSearch& names, const StagePlan& stage,
+                int first_rank) {
+  Json json = {{"first_rank", first_rank},
+               {"ranks", stage.num_ranks},
+               {"mesh", {stage.mesh.dims[0].degree(), stage.mesh.dims[1].degree()}},
+               {"units", units_text(found.run, stage.first_unit, stage.num_units)},
+               {"in_flight", stage.in_flight},
+               {"seconds", stage.seconds},
+               {"forward_s", stage.forward_s},
+               {"backward_s", stage.backward_s},
+               {"step_s", stage.step_s},
+               {"bytes", stage.bytes}};
+  json["kinds"] = Json::array();
+  for (const PlacedUnits& units : stage.units) {
+    const OpGroups& groups = names.groups(units.kind);
+    Json kind = {{"first", units.first_unit},
+                 {"count", units.count},
+                 {"unit", groups.graph().unit},
+                 {"recompute", name_of(units.way.recompute)},
+                 {"zero", units.way.sharding == StateSharding::Everything ? 3 : 1},
+                 {"seconds", units.way.cost.seconds}};
+    kind["ops"] = Json::array();
+    for (size_t g = 0; g < units.way.roles.size(); ++g) {
+      kind["ops"].push_back(
+          {{"op", groups.groups()[g].name},
+           {"roles", {name_of(units.way.roles[g][0]), name_of(units.way.roles[g][1])}}});
+    }
+    json["kinds"].push_back(std::move(kind));
+  }
+  return json;
+}
+
+}  // namespace
+
+double PlanByOp::gain() const {
+  return uniform ? 1.0 - search.best.step_s / uniform->found.step_s : 0.0;
+}
+
+Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
+                              const HostFacts& host) {
+  const auto begin = std::chrono::steady_clock::now();
+  TRIREME_TRY(search, search_plan(run));
+  std::optional<RunnablePlan> uniform = best_runnable(search, config, host, run.hardware);
+  // Where only the simplified memory of the search lets a uniform plan win, it is none.
+  if (uniform && search.best.uniform) search.best = uniform->found;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  return PlanByOp{run, config, std::move(search), std::move(uniform), took.count()};
+}
+
+std::string plan_by_op_text(const PlanByOp& found) {
+  const FoundPlan& best = found.search.best;
+  std::string text = fmt::format(
+      "plan by op for {} ranks of {}, {} sequences a step: {} operators, {} sizes of a "
+      "micro-batch\n\n",
+      found.run.num_ranks, found.run.hardware.name, found.run.global_sequences,
+      found.search.num_operators, found.search.num_microbatch_sizes);
+  text += fmt::format("step        {}, MFU {:.1f} %\n", format_seconds(best.step_s),
+                      100.0 * mfu_of(found, best.step_s));
+  text += fmt::format(
+      "schedule    1f1b of {} stage{}, {} micro-batch{} of {} sequence{}; sum of the stages + "
+      "(micro-batches - 1) x the slowest = {}\n\n",
+      best.stages.size(), best.stages.size() == 1 ? "" : "s", best.num_microbatches,
+      best.num_microbatches == 1 ? "" : "es", best.sequences, best.sequences == 1 ? "" : "s",
+      format_seconds(best.formula_s));
+  return text + stages_text(found) + "\n" + gain_text(found);
+}
+
+Json plan_by_op_json(const PlanByOp& found) {
+  const FoundPlan& best = found.search.best;
+  Json json = {{"step", best.step_s},
+               {"formula_s", best.formula_s},
+               {"mfu", mfu_of(found, best.step_s)},
+               {"micro_batch_sequences", best.sequences},
+               {"num_microbatches", best.num_microbatches},
+               {"runnable", found.is_runnable()},
+               {"search_s", found.seconds}};
+  const Result<RunConfig> runnable = runnable_config(best, found.config, found.run.hardware);
+  json["refusal"] = runnable.ok() ? "" : runnable.error().message;
+  const StageSearch names(found.run, best.sequences);
+  json["stages"] = Json::array();
+  int rank = 0;
+  for (const StagePlan& stage : best.stages) {
+    json["stages"].push_back(stage_json(found, names, stage, rank));
+    rank += stage.num_ranks;
+  }
+  if (found.uniform) {
+    json["gain"] = found.gain();
+    json["uniform"] = {{"step", found.uniform->found.step_s},
+                       {"predicted_step", found.uniform->predicted_s},
+                       {"arena", found.uniform->arena_bytes},
+                       {"set", set_options(found.config, found.uniform->config)}};
+  }
+  return json;
+}
+
+}  // namespace trireme

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "autoparallel/planned_run.h"
+
+namespace trireme {
+
+// The result of `trireme plan --search alpa`.
+struct PlanByOp {
+  const PlannedRun& run;
+  const RunConfig& config;
+  PlanSearch search;
+  std::optional<RunnablePlan> uniform;  // the best that runs today
+  double seconds = 0.0;                 // that the search took
+
+  // Share of the time of the best uniform plan that the freedom saves; 0 if there is none.
+  double gain() const;
+  // Whether a run can have the plan itself.
+  bool is_runnable() const { return search.best.uniform.has_value(); }
+};
+
+// Searches the plan of a configuration op by op (docs/autoparallel.md).
+Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
+                              const HostFacts& host);
+
+// The plan by stage and by op, its price, and what the freedom gained.
+std::string plan_by_op_text(const PlanByOp& found);
+// The members of "alpa" in the JSON of `plan --search alpa`.
+nlohmann::ordered_json plan_by_op_json(const PlanByOp& found);
+
+}  // namespace trireme
