@@ -13,6 +13,7 @@ namespace {
 struct Point {
   ChoiceCost cost;
   int64_t trace = -1;
+  int choice = -1;  // while the choices of a node are compared
 };
 struct Trace {
   int node = -1;
@@ -178,26 +179,59 @@ class Elimination {
     scope.erase(node);
     Table result{{scope.begin(), scope.end()}, {}};
     std::vector<int> choices(problem_.nodes.size());
-    for (size_t entry = 0; entry < size_t(size_of(result.scope)); ++entry) {
+    const size_t num_entries = size_t(size_of(result.scope));
+    result.entries.reserve(num_entries);
+    for (size_t entry = 0; entry < num_entries; ++entry) {
       size_t rest = entry;
       for (size_t i = result.scope.size(); i-- > 0;) {
         const int at = result.scope[i];
         choices[size_t(at)] = int(rest % num_choices(at));
         rest /= num_choices(at);
       }
-      std::vector<Point> points;
-      for (size_t choice = 0; choice < num_choices(node); ++choice) {
-        choices[size_t(node)] = int(choice);
-        std::vector<Point> sums{Point{}};
-        for (const Table& table : joining) {
-          sums = sums_of(sums, table.entries[index_in(table, choices)]);
-        }
-        points.insert(points.end(), sums.begin(), sums.end());
-      }
-      keep_best(points);
-      result.entries.push_back(std::move(points));
+      result.entries.push_back(best_of_choices(node, joining, choices));
     }
     tables_.push_back(std::move(result));
+  }
+
+  // What is best of all choices of a node, where its neighbours have made theirs.
+  std::vector<Point> best_of_choices(int node, const std::vector<Table>& joining,
+                                     std::vector<int>& choices) {
+    std::vector<Point> points;
+    std::vector<std::vector<int64_t>> alike(num_choices(node));  // [choice] traces of all its points
+    for (size_t choice = 0; choice < num_choices(node); ++choice) {
+      choices[size_t(node)] = int(choice);
+      std::vector<Point> sums{Point{}};
+      for (const Table& table : joining) {  // those with one point are the same for all sums
+        const std::vector<Point>& own = table.entries[index_in(table, choices)];
+        if (own.size() != 1) {
+          sums = sums_of(sums, own);
+          continue;
+        }
+        for (Point& sum : sums) sum.cost += own.front().cost;
+        if (own.front().trace >= 0) alike[choice].push_back(own.front().trace);
+      }
+      for (Point& sum : sums) {
+        if (limit_.bytes_of(sum.cost) > limit_.bytes) continue;
+        points.push_back(sum);
+        points.back().choice = int(choice);
+      }
+    }
+    keep_best(points);
+    std::vector<int64_t> joined(num_choices(node), -1);
+    for (Point& point : points) {
+      int64_t& trace = joined[size_t(point.choice)];
+      if (trace < 0) {
+        for (const int64_t part : alike[size_t(point.choice)]) trace = join(trace, part);
+      }
+      point.trace = join(point.trace, trace);
+    }
+    return points;
+  }
+
+  int64_t join(int64_t left, int64_t right) {
+    if (left < 0 || right < 0) return left < 0 ? right : left;
+    traces_.push_back({-1, -1, left, right});
+    return int64_t(traces_.size()) - 1;
   }
 
   // Every sum of two points, without those that the limit forbids. Costs are never negative, so
@@ -208,12 +242,7 @@ class Elimination {
       for (const Point& y : b) {
         const ChoiceCost cost = x.cost + y.cost;
         if (limit_.bytes_of(cost) > limit_.bytes) continue;
-        int64_t trace = x.trace < 0 ? y.trace : x.trace;
-        if (x.trace >= 0 && y.trace >= 0) {
-          traces_.push_back({-1, -1, x.trace, y.trace});
-          trace = int64_t(traces_.size()) - 1;
-        }
-        sums.push_back({cost, trace});
+        sums.push_back({cost, join(x.trace, y.trace)});
       }
     }
     if (a.size() > 1 && b.size() > 1) keep_best(sums);

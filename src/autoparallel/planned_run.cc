@@ -67,7 +67,7 @@ LayoutChoice layout_of(const FoundPlan& plan, const RunConfig& config, const Har
   if (mesh.pp > 1 && mesh.size() > hardware.ranks_per_node()) {
     mesh.order = {MeshAxis::Tp, MeshAxis::Dp, MeshAxis::Cp, MeshAxis::Pp};
   }
-  if (mesh.dp > 1) layout.zero = uniform.sharding == StateSharding::Everything ? 3 : 1;
+  if (mesh.dp > 1) layout.zero = zero_level_of(uniform.sharding);
   layout.micro_sequences = plan.sequences / mesh.dp;
   layout.recompute = uniform.recompute;
   layout.exchange.context = config.parallel.context;

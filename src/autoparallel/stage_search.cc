@@ -10,11 +10,16 @@
 namespace trireme {
 namespace {
 
-constexpr StateSharding kShardings[] = {StateSharding::Optimizer, StateSharding::Everything};
-
-bool has_data(const StageMesh& mesh) {
-  return std::any_of(mesh.dims.begin(), mesh.dims.end(),
-                     [](const MeshDim& dim) { return dim.degree() > 1 && dim.rows == Role::Data; });
+// Without ranks of data there is nothing to shard. A run that has no memory for activations has none
+// for whole optimizer states.
+std::vector<StateSharding> shardings_of(const StageMesh& mesh, Recompute recompute) {
+  const bool has_data =
+      std::any_of(mesh.dims.begin(), mesh.dims.end(), [](const MeshDim& dim) {
+        return dim.degree() > 1 && dim.rows == Role::Data;
+      });
+  if (!has_data) return {StateSharding::Nothing};
+  if (recompute != Recompute::None) return {StateSharding::Optimizer, StateSharding::Everything};
+  return {StateSharding::Nothing, StateSharding::Optimizer, StateSharding::Everything};
 }
 
 // Grids that differ in more than the names of their dims: inside a node all links are alike.
@@ -147,8 +152,7 @@ std::vector<UnitWay> StageSearch::ways_of(Kind& kind, const StageMesh& mesh, con
   for (const Recompute recompute : run_.recomputes) {
     const bool is_layer = kind.unit.name().starts_with("layers.");
     if (!is_layer && recompute != run_.recomputes.front()) continue;
-    for (const StateSharding sharding : kShardings) {
-      if (sharding == StateSharding::Everything && !has_data(mesh)) continue;
+    for (const StateSharding sharding : shardings_of(mesh, recompute)) {
       const UnitSetting setting{.mesh = mesh,
                                 .recompute = recompute,
                                 .sharding = sharding,
@@ -297,7 +301,7 @@ double StageSearch::least_bytes(int first_unit, int last_unit, int num_ranks, in
       Kind& kind = *kinds_[size_t(units.kind)];
       double of_unit = kImpossible;
       for (const Recompute recompute : run_.recomputes) {
-        for (const StateSharding sharding : kShardings) {
+        for (const StateSharding sharding : shardings_of(mesh, recompute)) {
           const UnitProblem unit = kind.unit.problem({.mesh = mesh,
                                                       .recompute = recompute,
                                                       .sharding = sharding,
@@ -331,8 +335,7 @@ std::vector<StageSearch::Uniform> StageSearch::uniforms(int num_ranks) const {
           if (mesh.dims[1].degree() > 1) continue;  // tp is the inner axis of a mesh
         }
         for (const Recompute recompute : run_.recomputes) {
-          for (const StateSharding sharding : kShardings) {
-            if (sharding == StateSharding::Everything && !has_data(mesh)) continue;
+          for (const StateSharding sharding : shardings_of(mesh, recompute)) {
             all.push_back({mesh, {outer, inner}, recompute, sharding});
           }
         }

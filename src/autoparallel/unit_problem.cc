@@ -155,29 +155,43 @@ class UnitProblemBuilder {
     const double param_bytes = double(size_of(layout.compute));
     const double grad_bytes = double(size_of(layout.grad));
     const double optimizer_bytes = double(state_bytes(layout));
-    double sharers = 1.0;  // ranks of data that hold copies, over all dims
+    double copies = 1.0;  // ranks of data, over all dims
     for (size_t d = 0; d < 2; ++d) {
-      if (roles[d] == Role::Data) sharers *= double(mesh().dims[d].degree());
+      if (roles[d] == Role::Data) copies *= double(mesh().dims[d].degree());
     }
-    const bool shards_all = setting_.sharding == StateSharding::Everything && sharers > 1.0;
-    double gather_s = 0.0, scatter_s = 0.0, sums_s = 0.0, trained = 0.0;
+    const StateSharding sharding = copies > 1.0 ? setting_.sharding : StateSharding::Nothing;
+    const bool shards_all = sharding == StateSharding::Everything;
+    const double updaters = sharding == StateSharding::Nothing ? 1.0 : copies;
+    // In a micro-batch: parameters that are gathered, and gradients that are summed. In a step: sums
+    // that the last backward pass may hide, and what comes behind it.
+    double gather_s = 0.0, scatter_s = 0.0, hidden_s = 0.0, late_s = 0.0, trained = 0.0;
     for (const auto& [id, elements] : price.elements) {
       const Param& param = graph().params[size_t(id)];
       if (setting_.shares_table && param.name == kTokenTable) continue;
-      const double grad_and_optimizer =
-          param.is_trained ? grad_bytes + optimizer_bytes / (shards_all ? 1.0 : sharers) : 0.0;
+      const double optimizer = optimizer_bytes / (shards_all ? 1.0 : updaters);
+      const double of_training = param.is_trained ? grad_bytes + optimizer : 0.0;
       cost.state_bytes +=
-          elements * (param_bytes + grad_and_optimizer) / (shards_all ? sharers : 1.0);
+          elements * (param_bytes + of_training) / (shards_all ? copies : 1.0);
       if (param.is_trained) trained += elements;
       double part = elements;  // each dim sums what the inner one has left
       for (size_t d = 2; d-- > 0;) {
         const MeshDim& dim = mesh().dims[d];
         if (dim.degree() == 1 || !sums_grad(index, id, roles[d])) continue;
-        if (shards_all && roles[d] == Role::Data) {
-          gather_s += gather_seconds(part * param_bytes, dim, hardware);
-          if (param.is_trained) scatter_s += gather_seconds(part * grad_bytes, dim, hardware);
-        } else if (param.is_trained) {
-          sums_s += all_reduce_seconds(part * grad_bytes, dim, hardware);
+        const double gather_params_s = gather_seconds(part * param_bytes, dim, hardware);
+        const double half_sum_s =
+            param.is_trained ? gather_seconds(part * grad_bytes, dim, hardware) : 0.0;
+        const double sum_s =
+            param.is_trained ? all_reduce_seconds(part * grad_bytes, dim, hardware) : 0.0;
+        if (roles[d] != Role::Data) {
+          late_s += sum_s;
+        } else if (shards_all) {
+          gather_s += gather_params_s;
+          scatter_s += half_sum_s;
+        } else if (sharding == StateSharding::Optimizer) {
+          hidden_s += half_sum_s;
+          late_s += param.is_trained ? gather_params_s : 0.0;
+        } else {
+          hidden_s += sum_s;
         }
         part /= double(dim.degree());
       }
@@ -186,8 +200,8 @@ class UnitProblemBuilder {
     choice.gather_s =
         forward_gather_s + exposed_s(gather_s + scatter_s, price.backward_s, hardware);
     choice.forward_s += forward_gather_s;
-    choice.step_s = exposed_s(sums_s, price.backward_s, hardware);
-    if (trained > 0.0) choice.step_s += price_update(trained / sharers, layout, hardware);
+    choice.step_s = late_s + exposed_s(hidden_s, price.backward_s, hardware);
+    if (trained > 0.0) choice.step_s += price_update(trained / updaters, layout, hardware);
   }
 
   // Whether the ranks of a dim have addends of the gradient of a parameter.

@@ -12,9 +12,13 @@ namespace trireme {
 
 // How the ranks of Role::Data hold what all of them use.
 enum class StateSharding : uint8_t {
-  Optimizer,  // ZeRO 1: each updates a part of the parameters
-  Everything  // ZeRO 3: each holds a part, and gathers the rest when it is used
+  Nothing,     // ZeRO 0: all sum all gradients and update all parameters
+  Optimizer,   // ZeRO 1: each updates a part of the parameters, which then are gathered
+  Everything,  // ZeRO 3: each holds a part, and gathers the rest when it is used
 };
+inline constexpr int zero_level_of(StateSharding sharding) {
+  return sharding == StateSharding::Nothing ? 0 : sharding == StateSharding::Optimizer ? 1 : 3;
+}
 
 // What a unit's prices depend on beside the ops' roles.
 struct UnitSetting {

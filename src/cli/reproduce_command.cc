@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "cli/reproduce_alpa.h"
 #include "cli/reproduction_json.h"
 #include "reproduce/reproduce.h"
 
@@ -107,6 +108,7 @@ std::string reproduction_text(const Reproduction& result, bool split) {
 }  // namespace
 
 Result<int> run_reproduce(const ReproduceOptions& options, CommandIo& io) {
+  if (options.name == kAlpaSuite) return run_reproduce_alpa(options.json, io);
   const std::vector<std::string> names =
       options.name.empty() ? reproduction_names() : std::vector<std::string>{options.name};
   nlohmann::ordered_json all = nlohmann::ordered_json::array();

@@ -18,13 +18,6 @@ using Json = nlohmann::ordered_json;
 // Below this gain a plan that runs today is as good.
 constexpr double kWorthFreedom = 0.03;
 
-double mfu_of(const PlanByOp& found, double step_s) {
-  const double tokens = double(found.run.global_sequences * found.run.model.seq_len);
-  const double flops = tokens * model_flops_per_token(found.run.model).total();
-  return flops / step_s / found.run.num_ranks /
-         found.run.hardware.peak_flops(found.run.base.compute);
-}
-
 std::string units_text(const PlannedRun& run, int first, int count) {
   const int last = first + count - 1;
   const bool has_embedding = first == 0, has_head = last == run.num_units() - 1;
@@ -48,7 +41,7 @@ std::string roles_text(const OpGroups& groups, const UnitWay& way, const StageMe
     if (roles == before) {
       text += " " + name;
     } else {
-      text += fmt::format("{}{:<26}{}", text.empty() ? "" : "\n", "      " + roles, name);
+      text += fmt::format("{}{:<34} {}", text.empty() ? "" : "\n", "      " + roles, name);
     }
     before = roles;
   }
@@ -56,7 +49,7 @@ std::string roles_text(const OpGroups& groups, const UnitWay& way, const StageMe
 }
 
 std::string sharding_text(const UnitWay& way) {
-  std::string text = way.sharding == StateSharding::Everything ? "ZeRO 3" : "ZeRO 1";
+  std::string text = fmt::format("ZeRO {}", zero_level_of(way.sharding));
   if (way.recompute != Recompute::None) {
     text += fmt::format(", recompute {}", name_of(way.recompute));
   }
@@ -140,7 +133,7 @@ Json stage_json(const PlanByOp& found, const StageSearch& names, const StagePlan
                  {"count", units.count},
                  {"unit", groups.graph().unit},
                  {"recompute", name_of(units.way.recompute)},
-                 {"zero", units.way.sharding == StateSharding::Everything ? 3 : 1},
+                 {"zero", zero_level_of(units.way.sharding)},
                  {"seconds", units.way.cost.seconds}};
     kind["ops"] = Json::array();
     for (size_t g = 0; g < units.way.roles.size(); ++g) {
@@ -157,6 +150,12 @@ Json stage_json(const PlanByOp& found, const StageSearch& names, const StagePlan
 
 double PlanByOp::gain() const {
   return uniform ? 1.0 - search.best.step_s / uniform->found.step_s : 0.0;
+}
+
+double PlanByOp::mfu(double step_s) const {
+  const double tokens = double(run.global_sequences * run.model.seq_len);
+  const double flops = tokens * model_flops_per_token(run.model).total();
+  return flops / step_s / run.num_ranks / run.hardware.peak_flops(run.base.compute);
 }
 
 Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
@@ -178,7 +177,7 @@ std::string plan_by_op_text(const PlanByOp& found) {
       found.run.num_ranks, found.run.hardware.name, found.run.global_sequences,
       found.search.num_operators, found.search.num_microbatch_sizes);
   text += fmt::format("step        {}, MFU {:.1f} %\n", format_seconds(best.step_s),
-                      100.0 * mfu_of(found, best.step_s));
+                      100.0 * found.mfu(best.step_s));
   text += fmt::format(
       "schedule    1f1b of {} stage{}, {} micro-batch{} of {} sequence{}; sum of the stages + "
       "(micro-batches - 1) x the slowest = {}\n\n",
@@ -192,7 +191,7 @@ Json plan_by_op_json(const PlanByOp& found) {
   const FoundPlan& best = found.search.best;
   Json json = {{"step", best.step_s},
                {"formula_s", best.formula_s},
-               {"mfu", mfu_of(found, best.step_s)},
+               {"mfu", found.mfu(best.step_s)},
                {"micro_batch_sequences", best.sequences},
                {"num_microbatches", best.num_microbatches},
                {"runnable", found.is_runnable()},

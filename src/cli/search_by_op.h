@@ -18,6 +18,8 @@ struct PlanByOp {
 
   // Share of the time of the best uniform plan that the freedom saves; 0 if there is none.
   double gain() const;
+  // Model FLOPs of a step in so much time, as a share of the peak of all ranks.
+  double mfu(double step_s) const;
   // Whether a run can have the plan itself.
   bool is_runnable() const { return search.best.uniform.has_value(); }
 };

@@ -1,0 +1,137 @@
+#include "autoparallel/plan_search.h"
+
+#include <gtest/gtest.h>
+
+#include "autoparallel/planned_run.h"
+#include "planner/make_plan.h"
+#include "predict/predict.h"
+
+namespace trireme {
+namespace {
+
+RunConfig small_config(ModelFamily family) {
+  RunConfig config;
+  config.model.family = family;
+  config.model.layers = 4;
+  config.model.d_model = 256;
+  config.model.heads = 8;
+  config.model.d_ff = 1024;
+  config.model.vocab_size = 1024;
+  config.model.seq_len = 128;
+  config.model.dropout = 0.0;
+  if (family == ModelFamily::Moe) config.model.experts = 4;
+  config.batch.global_sequences = 16;
+  config.batch.micro_sequences = 1;
+  config.parallel.dp = 4;
+  return config;
+}
+
+// Four ranks on two nodes with a slow link between them.
+Hardware small_cluster() {
+  Hardware hardware;
+  hardware.fp32_flops = 1e12;
+  hardware.bf16_flops = 2e12;
+  hardware.memory_bytes_per_s = 1e12;
+  hardware.memory_bytes = int64_t{1} << 32;
+  hardware.set_nodes(2, {1e-6, 50e9}, {5e-6, 2e9});
+  return hardware;
+}
+HostFacts host_of(const Hardware& hardware) {
+  HostFacts host;
+  host.num_cores = 4;
+  host.ranks_on_host = 4;
+  host.hardware = hardware;
+  return host;
+}
+
+PlannedRun run_with(const RunConfig& config, double memory_bytes) {
+  const Hardware hardware = small_cluster();
+  PlannedRun run = planned_run(config, host_of(hardware), hardware).value();
+  run.memory_bytes = memory_bytes;
+  return run;
+}
+
+TEST(StageSearch, TheBestStageIsNoSlowerThanAnyUniformOneThatFits) {
+  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Moe}) {
+    for (const double memory : {1e12, 60e6}) {
+      const PlannedRun run = run_with(small_config(family), memory);
+      StageSearch search(run, 4);
+      int compared = 0;
+      for (const int ranks : {1, 2, 4}) {
+        for (const StageSearch::Uniform& uniform : search.uniforms(ranks)) {
+          const auto stage = search.uniform_stage(uniform, 0, 3, 2);
+          if (!stage || stage->bytes > memory) continue;
+          ++compared;
+          EXPECT_LE(search.best_seconds(0, 3, ranks, 2), stage->seconds * (1.0 + 1e-12))
+              << to_string(uniform.mesh) << " " << to_string(uniform.roles, uniform.mesh);
+        }
+      }
+      EXPECT_GT(compared, 0);
+    }
+  }
+}
+
+TEST(StageSearch, LessMemoryAndMoreInFlightNeverMakeAStageFaster) {
+  const RunConfig config = small_config(ModelFamily::Gpt2);
+  double before = 0.0;
+  for (const double memory : {1e9, 80e6, 50e6, 40e6, 30e6}) {
+    const PlannedRun run = run_with(config, memory);
+    StageSearch search(run, 4);
+    double fewer = 0.0;
+    for (const int in_flight : {1, 2, 4}) {
+      const double seconds = search.best_seconds(0, 5, 4, in_flight);
+      EXPECT_GE(seconds, fewer);
+      fewer = seconds;
+    }
+    EXPECT_GE(search.best_seconds(0, 5, 4, 1), before);
+    before = search.best_seconds(0, 5, 4, 1);
+    const auto stage = search.best(0, 5, 4, 1);
+    EXPECT_TRUE(!stage || stage->bytes <= memory);
+  }
+}
+
+// What the search takes a uniform plan for is what `trireme plan` says of it.
+TEST(PlanSearch, PricesOfUniformPlansAreThoseOfTheirCompiledPlans) {
+  const Hardware hardware = small_cluster();
+  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Moe}) {
+    const RunConfig config = small_config(family);
+    const PlanSearch found = search_plan(run_with(config, 4e9)).value();
+    ASSERT_FALSE(found.uniforms.empty());
+    int compiled = 0;
+    for (const FoundPlan& uniform : found.uniforms) {
+      const RunConfig runnable = runnable_config(uniform, config, hardware).value();
+      const Result<RunPlan> plan = make_plan(runnable, host_of(hardware));
+      if (!plan.ok()) continue;
+      ++compiled;
+      const double predicted_s = predicted_step_s(*plan, hardware);
+      EXPECT_NEAR(uniform.step_s, predicted_s, 0.25 * predicted_s) << plan->mesh.tp << " tp, pp "
+                                                                   << plan->mesh.pp;
+    }
+    EXPECT_GT(compiled, 3);
+    EXPECT_LE(found.best.step_s, found.uniforms.front().step_s);
+  }
+}
+
+TEST(PlanSearch, APlanOfMoreFreedomIsRefusedWithAReason) {
+  const RunConfig config = small_config(ModelFamily::Gpt2);
+  PlanSearch found = search_plan(run_with(config, 4e9)).value();
+  FoundPlan& plan = found.best;
+  plan.uniform.reset();
+  plan.stages.push_back(plan.stages.front());
+  plan.stages.back().mesh.dims[1].span.count += 1;
+  const Result<RunConfig> refused = runnable_config(plan, config, small_cluster());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("cannot run yet: stage"), std::string::npos)
+      << refused.error().message;
+}
+
+TEST(PlanSearch, TooLittleMemoryIsNamedAsWhatBinds) {
+  const Result<PlanSearch> refused = search_plan(run_with(small_config(ModelFamily::Gpt2), 1e6));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::Infeasible);
+  EXPECT_NE(refused.error().message.find("memory binds"), std::string::npos)
+      << refused.error().message;
+}
+
+}  // namespace
+}  // namespace trireme

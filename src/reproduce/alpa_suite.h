@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schema/hardware.h"
+#include "schema/run_config.h"
+
+namespace trireme {
+
+// A model that Zheng et al. 2022 ("Alpa", OSDI) search a plan for, and its devices. The paper
+// prints no numbers of its throughput, so there is nothing to compare with but our own plans.
+struct AlpaRun {
+  std::string name;  // "GPT 39B"
+  RunConfig config;  // its degrees say only how many ranks there are
+  int num_ranks = 1;
+};
+
+// The GPT and MoE models of the paper (table 5 and the authors' suite_*.py), one sequence of 1,024
+// tokens a device at least, 1,024 sequences a step. Experts of our models have SwiGLU: their width
+// is 2/3 of the paper's, so that they have as many parameters.
+std::vector<AlpaRun> alpa_runs();
+
+// The paper's cluster: nodes of eight V100 with 16 GB (AWS p3.16xlarge).
+Hardware v100_p3();
+
+}  // namespace trireme
