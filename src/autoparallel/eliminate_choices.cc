@@ -197,7 +197,8 @@ class Elimination {
   std::vector<Point> best_of_choices(int node, const std::vector<Table>& joining,
                                      std::vector<int>& choices) {
     std::vector<Point> points;
-    std::vector<std::vector<int64_t>> alike(num_choices(node));  // [choice] traces of all its points
+    std::vector<std::vector<int64_t>> alike(
+        num_choices(node));  // [choice] traces of all its points
     for (size_t choice = 0; choice < num_choices(node); ++choice) {
       choices[size_t(node)] = int(choice);
       std::vector<Point> sums{Point{}};

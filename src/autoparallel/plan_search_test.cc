@@ -12,7 +12,7 @@ namespace {
 RunConfig small_config(ModelFamily family) {
   RunConfig config;
   config.model.family = family;
-  config.model.layers = 4;
+  config.model.layers = 3;
   config.model.d_model = 256;
   config.model.heads = 8;
   config.model.d_ff = 1024;
@@ -20,7 +20,7 @@ RunConfig small_config(ModelFamily family) {
   config.model.seq_len = 128;
   config.model.dropout = 0.0;
   if (family == ModelFamily::Moe) config.model.experts = 4;
-  config.batch.global_sequences = 16;
+  config.batch.global_sequences = 8;
   config.batch.micro_sequences = 1;
   config.parallel.dp = 4;
   return config;
@@ -48,6 +48,7 @@ PlannedRun run_with(const RunConfig& config, double memory_bytes) {
   const Hardware hardware = small_cluster();
   PlannedRun run = planned_run(config, host_of(hardware), hardware).value();
   run.memory_bytes = memory_bytes;
+  run.recomputes = {Recompute::None, Recompute::Full};
   return run;
 }
 
@@ -79,13 +80,13 @@ TEST(StageSearch, LessMemoryAndMoreInFlightNeverMakeAStageFaster) {
     StageSearch search(run, 4);
     double fewer = 0.0;
     for (const int in_flight : {1, 2, 4}) {
-      const double seconds = search.best_seconds(0, 5, 4, in_flight);
+      const double seconds = search.best_seconds(0, 4, 4, in_flight);
       EXPECT_GE(seconds, fewer);
       fewer = seconds;
     }
-    EXPECT_GE(search.best_seconds(0, 5, 4, 1), before);
-    before = search.best_seconds(0, 5, 4, 1);
-    const auto stage = search.best(0, 5, 4, 1);
+    EXPECT_GE(search.best_seconds(0, 4, 4, 1), before);
+    before = search.best_seconds(0, 4, 4, 1);
+    const auto stage = search.best(0, 4, 4, 1);
     EXPECT_TRUE(!stage || stage->bytes <= memory);
   }
 }
@@ -104,8 +105,8 @@ TEST(PlanSearch, PricesOfUniformPlansAreThoseOfTheirCompiledPlans) {
       if (!plan.ok()) continue;
       ++compiled;
       const double predicted_s = predicted_step_s(*plan, hardware);
-      EXPECT_NEAR(uniform.step_s, predicted_s, 0.25 * predicted_s) << plan->mesh.tp << " tp, pp "
-                                                                   << plan->mesh.pp;
+      EXPECT_NEAR(uniform.step_s, predicted_s, 0.2 * predicted_s)
+          << plan->mesh.tp << " tp, pp " << plan->mesh.pp;
     }
     EXPECT_GT(compiled, 3);
     EXPECT_LE(found.best.step_s, found.uniforms.front().step_s);

@@ -10,13 +10,12 @@
 namespace trireme {
 namespace {
 
-// Without ranks of data there is nothing to shard. A run that has no memory for activations has none
-// for whole optimizer states.
+// Without ranks of data there is nothing to shard. A run that has no memory for activations has
+// none for whole optimizer states.
 std::vector<StateSharding> shardings_of(const StageMesh& mesh, Recompute recompute) {
-  const bool has_data =
-      std::any_of(mesh.dims.begin(), mesh.dims.end(), [](const MeshDim& dim) {
-        return dim.degree() > 1 && dim.rows == Role::Data;
-      });
+  const bool has_data = std::any_of(mesh.dims.begin(), mesh.dims.end(), [](const MeshDim& dim) {
+    return dim.degree() > 1 && dim.rows == Role::Data;
+  });
   if (!has_data) return {StateSharding::Nothing};
   if (recompute != Recompute::None) return {StateSharding::Optimizer, StateSharding::Everything};
   return {StateSharding::Nothing, StateSharding::Optimizer, StateSharding::Everything};

@@ -162,16 +162,15 @@ class UnitProblemBuilder {
     const StateSharding sharding = copies > 1.0 ? setting_.sharding : StateSharding::Nothing;
     const bool shards_all = sharding == StateSharding::Everything;
     const double updaters = sharding == StateSharding::Nothing ? 1.0 : copies;
-    // In a micro-batch: parameters that are gathered, and gradients that are summed. In a step: sums
-    // that the last backward pass may hide, and what comes behind it.
+    // In a micro-batch: parameters that are gathered, and gradients that are summed. In a step:
+    // sums that the last backward pass may hide, and what comes behind it.
     double gather_s = 0.0, scatter_s = 0.0, hidden_s = 0.0, late_s = 0.0, trained = 0.0;
     for (const auto& [id, elements] : price.elements) {
       const Param& param = graph().params[size_t(id)];
       if (setting_.shares_table && param.name == kTokenTable) continue;
       const double optimizer = optimizer_bytes / (shards_all ? 1.0 : updaters);
       const double of_training = param.is_trained ? grad_bytes + optimizer : 0.0;
-      cost.state_bytes +=
-          elements * (param_bytes + of_training) / (shards_all ? copies : 1.0);
+      cost.state_bytes += elements * (param_bytes + of_training) / (shards_all ? copies : 1.0);
       if (param.is_trained) trained += elements;
       double part = elements;  // each dim sums what the inner one has left
       for (size_t d = 2; d-- > 0;) {
@@ -244,15 +243,15 @@ class UnitProblemBuilder {
     return elements * double(size_of(dtype));
   }
 
-  MoveCost move(ValueId id, const Lies& from, const Lies& to, bool runs_again, bool has_weights) {
+  MoveCost move(ValueId id, const Lies& from, const Lies& to, bool runs_again, bool read_again) {
     if (from == to) return {};
-    const std::tuple key(id, from, to, runs_again, has_weights);
+    const std::tuple key(id, from, to, runs_again, read_again);
     const auto [known, is_new] = moves_.try_emplace(key);
-    if (is_new) known->second = priced_move(id, from, to, runs_again, has_weights);
+    if (is_new) known->second = priced_move(id, from, to, runs_again, read_again);
     return known->second;
   }
   MoveCost priced_move(ValueId id, const Lies& from, const Lies& to, bool runs_again,
-                       bool has_weights) const {
+                       bool read_again) const {
     if (!can_move(from, to, mesh())) return {kImpossible, kImpossible};
     const Value& value = graph().values[size_t(id)];
     const double bytes = bytes_of(value);
@@ -262,9 +261,9 @@ class UnitProblemBuilder {
                                 : 1.0;
     MoveCost cost;
     cost.forward_s = move_seconds(bytes, from, to, mesh(), unit_.hardware_, messages);
-    // W gathers again what a product has read.
+    // B or W gathers again what it reads.
     const double times =
-        1.0 + (runs_again ? 1.0 : 0.0) + (has_weights && is_gather(from, to) ? 1.0 : 0.0);
+        1.0 + (runs_again ? 1.0 : 0.0) + (read_again && is_gather(from, to) ? 1.0 : 0.0);
     cost.total_s = times * cost.forward_s;
     if (is_matrix(value)) {
       cost.total_s += move_seconds(bytes, dual(to), dual(from), mesh(), unit_.hardware_, messages);
@@ -290,15 +289,18 @@ class UnitProblemBuilder {
     layout.micro_sequences = 1;
     return unit_.prices_.of(layout)[size_t(group)].again_s > 0.0;
   }
-  bool has_weights(const ValueUse& use) const {
+  // Whether the backward pass of the op that reads a value needs it whole, too: for the gradients
+  // of weights, and keys and values of other ranks for those of the scores.
+  bool is_read_again(const ValueUse& use) const {
     if (use.to < 0) return false;
     const Op& op = graph().ops[use.reader];
+    if (op.kind == OpKind::Attention) return true;
     const std::vector<ValueId> read = read_by_backward(graph(), op);
     return has_weight_grad(graph(), op) &&
            std::find(read.begin(), read.end(), use.value) != read.end();
   }
 
-  void add_edge(const ValueUse& use, int from, int to, bool again, bool weights) {
+  void add_edge(const ValueUse& use, int from, int to, bool again, bool read_again) {
     ChoiceEdge edge{from, to, {}};
     std::vector<double> forward;
     const size_t rows = result_.problem.nodes[size_t(from)].choices.size();
@@ -306,7 +308,7 @@ class UnitProblemBuilder {
     for (size_t row = 0; row < rows; ++row) {
       for (size_t column = 0; column < columns; ++column) {
         const MoveCost cost =
-            move(use.value, made_by(use, from, row), needed_by(use, to, column), again, weights);
+            move(use.value, made_by(use, from, row), needed_by(use, to, column), again, read_again);
         edge.seconds.push_back(cost.total_s);
         forward.push_back(cost.forward_s);
       }
@@ -334,14 +336,14 @@ class UnitProblemBuilder {
         if (!adds && is_matrix(graph().values[size_t(value)])) {
           moved.push_back(use);
         } else {
-          add_edge(use, node_from(use), node_to(use), runs_again(use.to), has_weights(use));
+          add_edge(use, node_from(use), node_to(use), runs_again(use.to), is_read_again(use));
         }
       }
       if (moved.size() > 1) {
         add_shared(moved);
       } else if (moved.size() == 1) {
         const ValueUse& use = moved.front();
-        add_edge(use, node_from(use), node_to(use), runs_again(use.to), has_weights(use));
+        add_edge(use, node_from(use), node_to(use), runs_again(use.to), is_read_again(use));
       }
     }
   }
@@ -358,11 +360,11 @@ class UnitProblemBuilder {
     const int shared = add_value(graph().values[size_t(first.value)].name, lies);
     const bool again =
         std::any_of(uses.begin(), uses.end(), [&](const ValueUse& u) { return runs_again(u.to); });
-    const bool weights =
-        std::any_of(uses.begin(), uses.end(), [&](const ValueUse& u) { return has_weights(u); });
-    add_edge(first, node_from(first), shared, again, weights);
+    const bool read_again =
+        std::any_of(uses.begin(), uses.end(), [&](const ValueUse& u) { return is_read_again(u); });
+    add_edge(first, node_from(first), shared, again, read_again);
     for (const ValueUse& use : uses) {
-      add_edge(use, shared, node_to(use), runs_again(use.to), has_weights(use));
+      add_edge(use, shared, node_to(use), runs_again(use.to), is_read_again(use));
     }
   }
 

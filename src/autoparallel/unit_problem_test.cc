@@ -99,7 +99,8 @@ TEST(UnitProblem, FindsDataParallelismWhereWeightsAreSmall) {
   const ModelSpec model = gpt_model(512, 1024);
   const Hardware hardware = one_node();
   PricedUnit layer(layer_graph(model, 0), 0, model, half_precision(), hardware);
-  const UnitSetting setting{.mesh = line(8, 64), .stream = kParted};
+  const UnitSetting setting{
+      .mesh = line(8, 64), .sharding = StateSharding::Nothing, .stream = kParted};
   const Found found = solve(layer, setting, {});
   EXPECT_EQ(found.roles,
             "norm1=data attn.wq=data attn=data attn.wo=data norm2=data mlp.w_up=data "

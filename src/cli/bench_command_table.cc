@@ -166,7 +166,8 @@ Command reproduce_command() {
       .details =
           "The command plans every run of a published table for the cluster that it ran on, and "
           "prints measured, predicted and error beside two baselines: one constant speed of "
-          "each device, and a roofline. Without NAME it prints all tables. \"alpa\" has no measured "
+          "each device, and a roofline. Without NAME it prints all tables. \"alpa\" has no "
+          "measured "
           "numbers: for each model of that paper it searches a plan op by op, in about two minutes "
           "in all.",
       .arguments = {{.name = "NAME",
@@ -178,7 +179,8 @@ Command reproduce_command() {
                    .doc = "also print what each predicted step is spent on",
                    .target = &options->split},
                   json_option(options->json)},
-      .examples = {"trireme reproduce", "trireme reproduce megatron-t1 --split", "trireme reproduce alpa"},
+      .examples = {"trireme reproduce", "trireme reproduce megatron-t1 --split",
+                   "trireme reproduce alpa"},
       .run = [options](CommandIo& io) { return run_reproduce(*options, io); }};
 }
 
