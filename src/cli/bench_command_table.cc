@@ -168,7 +168,7 @@ Command reproduce_command() {
           "prints measured, predicted and error beside two baselines: one constant speed of "
           "each device, and a roofline. Without NAME it prints all tables. \"alpa\" has no "
           "measured "
-          "numbers: for each model of that paper it searches a plan op by op, in about two minutes "
+          "numbers: for each model of that paper it searches a plan op by op, in some minutes "
           "in all.",
       .arguments = {{.name = "NAME",
                      .doc = "the table",
