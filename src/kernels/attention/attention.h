@@ -11,7 +11,7 @@ namespace trireme {
 // Legend: T rows = num_sequences * q_len (queries) or * kv_len (keys), H heads, K kv heads (H is a
 // multiple of K; head h reads kv head h / (H/K)), D head_dim. If causal, query i of a sequence sees
 // the keys 0 .. kv_len - q_len + i; otherwise it sees all. All matrices have one dtype (fp32, bf16
-// or fp16); columns are heads x D.
+// or fp16); columns are heads x D. Values and outputs may have another width of a head.
 struct AttentionShape {
   int64_t num_sequences = 0;
   int64_t q_len = 0;
@@ -21,7 +21,9 @@ struct AttentionShape {
   int64_t head_dim = 0;
   float scale = 0.0f;  // multiplies q k^T, usually 1 / sqrt(head_dim)
   bool causal = true;
+  int64_t value_dim = 0;  // of values and outputs; 0: head_dim
 
+  int64_t out_dim() const { return value_dim > 0 ? value_dim : head_dim; }
   int64_t num_visible(int64_t query) const { return causal ? kv_len - q_len + query + 1 : kv_len; }
 };
 
@@ -97,8 +99,7 @@ void check_attention(const AttentionForwardArgs& args);
 void check_attention(const AttentionBackwardArgs& args);
 void check_attention(const AttentionMergeArgs& args);
 
-// FLOPs of the forward pass, counted causally and without a window. The backward pass takes 2.5
-// times as many.
+// FLOPs of the forward pass, counted causally and without a window.
 int64_t attention_forward_flops(const AttentionShape& shape);
 
 }  // namespace trireme

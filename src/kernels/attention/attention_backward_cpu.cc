@@ -21,11 +21,11 @@ struct Unit {
 // The memory of one thread for a unit.
 template <typename U>
 struct BackwardState {
-  uint32_t* k_steps;  // the block of keys as steps
-  U* k_copy;          // [key][P], if rows cannot be read in place
-  U* v_copy;
-  float* dk;  // [key][P]
-  float* dv;
+  uint32_t* k_steps;    // the block of keys as steps
+  U* k_copy;            // [key][P], if rows cannot be read in place
+  U* v_copy;            // [key][O]
+  float* dk;            // [key][P]
+  float* dv;            // [key][O]
   uint32_t* q_columns;  // a tile of queries, then its dout
   uint32_t* dout_columns;
   uint32_t* q_steps;
@@ -51,7 +51,7 @@ struct Backward {
   const AttentionShape shape;
 
   int64_t heads_per_kv() const { return shape.num_heads / shape.num_kv_heads; }
-  int64_t block_keys() const { return shape.head_dim <= 256 ? 192 : 48; }
+  int64_t block_keys() const { return std::max(shape.head_dim, shape.out_dim()) <= 256 ? 192 : 48; }
   void compute_delta(int64_t head, int64_t first_token, int64_t end_token) const;
   void run_unit(const Unit& unit, std::byte* workspace) const;
 
@@ -65,17 +65,21 @@ struct Backward {
   };
 
   int64_t width() const { return padded_dim(shape.head_dim); }
+  int64_t out_width() const { return padded_dim(shape.out_dim()); }
   int64_t head_steps() const { return num_steps_of(shape.head_dim, kElements); }
+  int64_t out_steps() const { return num_steps_of(shape.out_dim(), kElements); }
   int64_t block_steps() const { return num_steps_of(block_keys(), kElements); }
   int64_t last_visible(int64_t query) const { return shape.num_visible(query) - 1; }
   int64_t first_key(const Unit& unit, int64_t query) const {
     return args.window ? args.window.first_key(unit.sequence * shape.q_len + query) : 0;
   }
-  const T* query_row(const MatrixRef& x, const Unit& unit, int64_t head, int64_t query) const {
-    return x.row<const T>(unit.sequence * shape.q_len + query) + head * shape.head_dim;
+  // `dim`: columns of a head.
+  const T* query_row(const MatrixRef& x, const Unit& unit, int64_t head, int64_t query,
+                     int64_t dim) const {
+    return x.row<const T>(unit.sequence * shape.q_len + query) + head * dim;
   }
-  const T* key_row(const MatrixRef& x, const Unit& unit, int64_t key) const {
-    return x.row<const T>(unit.sequence * shape.kv_len + key) + unit.kv_head * shape.head_dim;
+  const T* key_row(const MatrixRef& x, const Unit& unit, int64_t key, int64_t dim) const {
+    return x.row<const T>(unit.sequence * shape.kv_len + key) + unit.kv_head * dim;
   }
   BackwardState<U> start(const Unit& unit, std::byte* workspace) const;
   KeyBlock load_keys(const Unit& unit, int64_t first, const BackwardState<U>& s) const;
@@ -88,18 +92,21 @@ struct Backward {
                          int64_t r, U* dscores, const BackwardState<U>& s) const;
   void add_query_gradients(const Unit& unit, const KeyBlock& keys, const QueryTile& tile,
                            int64_t num_keys, const BackwardState<U>& s) const;
-  void store_rows(const float* rows, int64_t num_rows, float factor, T* out, int64_t stride) const;
+  // `dim`: columns of the rows.
+  void store_rows(const float* rows, int64_t num_rows, int64_t dim, float factor, T* out,
+                  int64_t stride) const;
 };
 
 template <typename T>
 void Backward<T>::compute_delta(int64_t head, int64_t first_token, int64_t end_token) const {
   float* delta_HT = static_cast<float*>(args.delta_HT.data);
   for (int64_t token = first_token; token < end_token; ++token) {
-    const T* out = args.out_T_HD.row<const T>(token) + head * shape.head_dim;
-    const T* dout = args.dout_T_HD.row<const T>(token) + head * shape.head_dim;
+    const int64_t dim = shape.out_dim();
+    const T* out = args.out_T_HD.row<const T>(token) + head * dim;
+    const T* dout = args.dout_T_HD.row<const T>(token) + head * dim;
     F32x16 sum = zeros();
-    for (int64_t d = 0; d < shape.head_dim; d += kLanes) {
-      sum = fma(load_row(out + d, shape.head_dim - d), load_row(dout + d, shape.head_dim - d), sum);
+    for (int64_t d = 0; d < dim; d += kLanes) {
+      sum = fma(load_row(out + d, dim - d), load_row(dout + d, dim - d), sum);
     }
     delta_HT[head * shape.num_sequences * shape.q_len + token] = reduce_sum(sum);
   }
@@ -109,20 +116,22 @@ template <typename T>
 BackwardState<ComputeType<T>> Backward<T>::start(const Unit& unit, std::byte* workspace) const {
   const int64_t keys = block_keys();
   const int64_t panels = num_dim_panels(shape.head_dim) * kPanelCols;
+  const int64_t out_panels = num_dim_panels(shape.out_dim()) * kPanelCols;
   const int64_t copied = reads_in_place<T>(shape.head_dim) ? 0 : keys * width();
+  const int64_t copied_values = reads_in_place<T>(shape.out_dim()) ? 0 : keys * out_width();
   const int64_t dq_elements =
       unit.wants_queries ? heads_per_kv() * (unit.end_query - unit.first_query) * width() : 0;
   WorkspaceCursor cursor(workspace);
   BackwardState<U> s;
   s.k_steps = cursor.take<uint32_t>(panels * block_steps());
   s.k_copy = cursor.take<U>(copied);
-  s.v_copy = cursor.take<U>(copied);
+  s.v_copy = cursor.take<U>(copied_values);
   s.dk = cursor.take<float>(keys * width());
-  s.dv = cursor.take<float>(keys * width());
+  s.dv = cursor.take<float>(keys * out_width());
   s.q_columns = cursor.take<uint32_t>(head_steps() * kTile);
-  s.dout_columns = cursor.take<uint32_t>(head_steps() * kTile);
+  s.dout_columns = cursor.take<uint32_t>(out_steps() * kTile);
   s.q_steps = cursor.take<uint32_t>(panels * kTileSteps);
-  s.dout_steps = cursor.take<uint32_t>(panels * kTileSteps);
+  s.dout_steps = cursor.take<uint32_t>(out_panels * kTileSteps);
   s.lse = cursor.take<float>(kTile);
   s.delta = cursor.take<float>(kTile);
   s.first_keys = cursor.take<uint32_t>(args.window ? kTile : 0);
@@ -142,16 +151,16 @@ typename Backward<T>::KeyBlock Backward<T>::load_keys(const Unit& unit, int64_t 
   KeyBlock keys;
   keys.first = first;
   keys.count = std::min(block_keys(), unit.end_key - first);
-  const T* k = key_row(args.k_T_KD, unit, first);
-  const T* v = key_row(args.v_T_KD, unit, first);
+  const T* k = key_row(args.k_T_KD, unit, first, shape.head_dim);
+  const T* v = key_row(args.v_T_KD, unit, first, shape.out_dim());
   keys.k = left_rows(k, args.k_T_KD.stride, keys.count, shape.head_dim, s.k_copy);
-  keys.v = left_rows(v, args.v_T_KD.stride, keys.count, shape.head_dim, s.v_copy);
+  keys.v = left_rows(v, args.v_T_KD.stride, keys.count, shape.out_dim(), s.v_copy);
   if (unit.wants_queries) {
     pack_steps(k, args.k_T_KD.stride, keys.count, shape.head_dim, block_steps(), s.k_steps);
   }
   if (unit.wants_keys) {
     std::fill_n(s.dk, keys.count * width(), 0.0f);
-    std::fill_n(s.dv, keys.count * width(), 0.0f);
+    std::fill_n(s.dv, keys.count * out_width(), 0.0f);
   }
   return keys;
 }
@@ -159,13 +168,13 @@ typename Backward<T>::KeyBlock Backward<T>::load_keys(const Unit& unit, int64_t 
 template <typename T>
 void Backward<T>::load_queries(const Unit& unit, const QueryTile& tile,
                                const BackwardState<U>& s) const {
-  const T* q = query_row(args.q_T_HD, unit, tile.head, tile.first);
-  const T* dout = query_row(args.dout_T_HD, unit, tile.head, tile.first);
+  const T* q = query_row(args.q_T_HD, unit, tile.head, tile.first, shape.head_dim);
+  const T* dout = query_row(args.dout_T_HD, unit, tile.head, tile.first, shape.out_dim());
   pack_columns(q, args.q_T_HD.stride, tile.count, shape.head_dim, s.q_columns);
-  pack_columns(dout, args.dout_T_HD.stride, tile.count, shape.head_dim, s.dout_columns);
+  pack_columns(dout, args.dout_T_HD.stride, tile.count, shape.out_dim(), s.dout_columns);
   if (unit.wants_keys) {
     pack_steps(q, args.q_T_HD.stride, tile.count, shape.head_dim, kTileSteps, s.q_steps);
-    pack_steps(dout, args.dout_T_HD.stride, tile.count, shape.head_dim, kTileSteps, s.dout_steps);
+    pack_steps(dout, args.dout_T_HD.stride, tile.count, shape.out_dim(), kTileSteps, s.dout_steps);
   }
   const int64_t statistic =
       tile.head * shape.num_sequences * shape.q_len + unit.sequence * shape.q_len + tile.first;
@@ -224,7 +233,7 @@ void Backward<T>::run_group(const Unit& unit, const KeyBlock& keys, const QueryT
   score_product<U>({keys.k.data + i * keys.k.row_bytes, keys.k.row_bytes}, count, s.q_columns,
                    head_steps(), first_col, kTile, s.scores);
   score_product<U>({keys.v.data + i * keys.v.row_bytes, keys.v.row_bytes}, count, s.dout_columns,
-                   head_steps(), first_col, kTile, s.dprobabilities);
+                   out_steps(), first_col, kTile, s.dprobabilities);
   U* dscores = s.dscores + i * kTile;
   for (int64_t r = 0; r < count; ++r) {
     differentiate_row(unit, tile, keys.first + i + r, first_col, r, dscores + r * kTile, s);
@@ -237,7 +246,7 @@ void Backward<T>::run_group(const Unit& unit, const KeyBlock& keys, const QueryT
   const LeftRows p{reinterpret_cast<const char*>(s.probabilities + first_col), row_bytes};
   const LeftRows ds{reinterpret_cast<const char*>(dscores + first_col), row_bytes};
   value_product<U>(p, sizeof(float), count, s.dout_steps + first_step * kPanelCols, kTileSteps,
-                   num_steps, shape.head_dim, s.dv + i * width());
+                   num_steps, shape.out_dim(), s.dv + i * out_width());
   value_product<U>(ds, sizeof(float), count, s.q_steps + first_step * kPanelCols, kTileSteps,
                    num_steps, shape.head_dim, s.dk + i * width());
 }
@@ -283,12 +292,12 @@ void Backward<T>::run_tile(const Unit& unit, const KeyBlock& keys, const QueryTi
 }
 
 template <typename T>
-void Backward<T>::store_rows(const float* rows, int64_t num_rows, float factor, T* out,
+void Backward<T>::store_rows(const float* rows, int64_t num_rows, int64_t dim, float factor, T* out,
                              int64_t stride) const {
   for (int64_t r = 0; r < num_rows; ++r) {
-    for (int64_t d = 0; d < shape.head_dim; d += kLanes) {
-      store_row(out + r * stride + d, load(rows + r * width() + d) * broadcast(factor),
-                shape.head_dim - d);
+    for (int64_t d = 0; d < dim; d += kLanes) {
+      store_row(out + r * stride + d, load(rows + r * padded_dim(dim) + d) * broadcast(factor),
+                dim - d);
     }
   }
 }
@@ -309,16 +318,18 @@ void Backward<T>::run_unit(const Unit& unit, std::byte* workspace) const {
       }
     }
     if (!unit.wants_keys) continue;
-    T* dk = const_cast<T*>(key_row(args.dk_T_KD, unit, first));
-    T* dv = const_cast<T*>(key_row(args.dv_T_KD, unit, first));
-    store_rows(s.dk, keys.count, shape.scale, dk, args.dk_T_KD.stride);
-    store_rows(s.dv, keys.count, 1.0f, dv, args.dv_T_KD.stride);
+    T* dk = const_cast<T*>(key_row(args.dk_T_KD, unit, first, shape.head_dim));
+    T* dv = const_cast<T*>(key_row(args.dv_T_KD, unit, first, shape.out_dim()));
+    store_rows(s.dk, keys.count, shape.head_dim, shape.scale, dk, args.dk_T_KD.stride);
+    store_rows(s.dv, keys.count, shape.out_dim(), 1.0f, dv, args.dv_T_KD.stride);
   }
   if (!unit.wants_queries) return;
   const int64_t queries = unit.end_query - unit.first_query;
   for (int64_t h = 0; h < heads_per_kv(); ++h) {
-    T* dq = const_cast<T*>(query_row(args.dq_T_HD, unit, first_head + h, unit.first_query));
-    store_rows(s.dq + h * queries * width(), queries, shape.scale, dq, args.dq_T_HD.stride);
+    T* dq = const_cast<T*>(
+        query_row(args.dq_T_HD, unit, first_head + h, unit.first_query, shape.head_dim));
+    store_rows(s.dq + h * queries * width(), queries, shape.head_dim, shape.scale, dq,
+               args.dq_T_HD.stride);
   }
 }
 

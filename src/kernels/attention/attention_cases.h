@@ -24,7 +24,8 @@ inline std::string text_of(const AttentionShape& shape) {
          (shape.kv_len == shape.q_len ? "" : "/" + std::to_string(shape.kv_len)) + " heads " +
          std::to_string(shape.num_heads) +
          (shape.num_kv_heads == shape.num_heads ? "" : "/" + std::to_string(shape.num_kv_heads)) +
-         "x" + std::to_string(shape.head_dim);
+         "x" + std::to_string(shape.head_dim) +
+         (shape.value_dim == 0 ? "" : " values x" + std::to_string(shape.value_dim));
 }
 
 inline AttentionShape not_causal(AttentionShape shape) {
@@ -32,8 +33,13 @@ inline AttentionShape not_causal(AttentionShape shape) {
   return shape;
 }
 
+inline AttentionShape with_values_of(int64_t value_dim, AttentionShape shape) {
+  shape.value_dim = value_dim;
+  return shape;
+}
+
 // Shapes that miss every multiple of a tile, a vector or a pair; shared kv heads; decoding;
-// non-causal queries, fewer and more than keys.
+// non-causal queries, fewer and more than keys; values of another width.
 inline std::vector<AttentionShape> odd_attention_shapes() {
   return {not_causal(attention_shape(2, 65, 65, 2, 1, 16)),
           not_causal(attention_shape(1, 140, 70, 4, 2, 20)),
@@ -51,7 +57,9 @@ inline std::vector<AttentionShape> odd_attention_shapes() {
           attention_shape(3, 1, 50, 2, 1, 64),
           attention_shape(1, 5, 200, 2, 2, 17),
           attention_shape(2, 70, 135, 2, 1, 64),
-          attention_shape(1, 210, 210, 1, 1, 64)};
+          attention_shape(1, 210, 210, 1, 1, 64),
+          with_values_of(32, attention_shape(1, 130, 130, 2, 2, 48)),
+          with_values_of(40, attention_shape(2, 70, 135, 4, 1, 17))};
 }
 
 // Shapes that are trained: GPT-2 124M, 6 layers x 384, nano-char, and a model with shared kv heads.

@@ -17,7 +17,8 @@ void check_shape(const AttentionShape& shape) {
                     shape.num_heads > 0 && shape.num_kv_heads > 0,
                 "an attention extent is not positive");
   TRIREME_CHECK(!shape.causal || shape.kv_len >= shape.q_len, "queries are the last of the keys");
-  TRIREME_CHECK(shape.head_dim <= 1024, "a tile of wider heads has no room in the workspace");
+  TRIREME_CHECK(shape.head_dim <= 1024 && shape.out_dim() <= 1024,
+                "a tile of wider heads has no room in the workspace");
   TRIREME_CHECK(shape.scale > 0.0f, "scores are scaled by a positive number");
   TRIREME_CHECK(shape.num_heads % shape.num_kv_heads == 0,
                 std::to_string(shape.num_heads) + " heads cannot share " +
@@ -64,10 +65,12 @@ void check_attention(const AttentionForwardArgs& args) {
   check_shape(shape);
   const DType dtype = args.q_T_HD.dtype;
   TRIREME_CHECK(is_compute_dtype(dtype), "attention is fp32, bf16 or fp16");
-  check_matrices({{"q", args.q_T_HD}, {"out", args.out_T_HD}}, shape.num_sequences * shape.q_len,
-                 shape.num_heads * shape.head_dim, dtype);
-  check_matrices({{"k", args.k_T_KD}, {"v", args.v_T_KD}}, shape.num_sequences * shape.kv_len,
-                 shape.num_kv_heads * shape.head_dim, dtype);
+  const int64_t queries = shape.num_sequences * shape.q_len;
+  const int64_t keys = shape.num_sequences * shape.kv_len;
+  check_matrices({{"q", args.q_T_HD}}, queries, shape.num_heads * shape.head_dim, dtype);
+  check_matrices({{"out", args.out_T_HD}}, queries, shape.num_heads * shape.out_dim(), dtype);
+  check_matrices({{"k", args.k_T_KD}}, keys, shape.num_kv_heads * shape.head_dim, dtype);
+  check_matrices({{"v", args.v_T_KD}}, keys, shape.num_kv_heads * shape.out_dim(), dtype);
   if (args.lse_HT) check_statistic("lse", args.lse_HT, shape);
   if (args.max_H)
     check_tensor("the heads' largest logits", args.max_H, shape.num_heads, DType::F32);
@@ -79,12 +82,16 @@ void check_attention(const AttentionBackwardArgs& args) {
   check_shape(shape);
   const DType dtype = args.q_T_HD.dtype;
   TRIREME_CHECK(is_compute_dtype(dtype), "attention is fp32, bf16 or fp16");
-  check_matrices(
-      {{"q", args.q_T_HD}, {"out", args.out_T_HD}, {"dout", args.dout_T_HD}, {"dq", args.dq_T_HD}},
-      shape.num_sequences * shape.q_len, shape.num_heads * shape.head_dim, dtype);
-  check_matrices(
-      {{"k", args.k_T_KD}, {"v", args.v_T_KD}, {"dk", args.dk_T_KD}, {"dv", args.dv_T_KD}},
-      shape.num_sequences * shape.kv_len, shape.num_kv_heads * shape.head_dim, dtype);
+  const int64_t queries = shape.num_sequences * shape.q_len;
+  const int64_t keys = shape.num_sequences * shape.kv_len;
+  check_matrices({{"q", args.q_T_HD}, {"dq", args.dq_T_HD}}, queries,
+                 shape.num_heads * shape.head_dim, dtype);
+  check_matrices({{"out", args.out_T_HD}, {"dout", args.dout_T_HD}}, queries,
+                 shape.num_heads * shape.out_dim(), dtype);
+  check_matrices({{"k", args.k_T_KD}, {"dk", args.dk_T_KD}}, keys,
+                 shape.num_kv_heads * shape.head_dim, dtype);
+  check_matrices({{"v", args.v_T_KD}, {"dv", args.dv_T_KD}}, keys,
+                 shape.num_kv_heads * shape.out_dim(), dtype);
   check_statistic("lse", args.lse_HT, shape);
   check_statistic("delta", args.delta_HT, shape);
   check_window(args.window, shape);
@@ -101,11 +108,12 @@ void check_attention(const AttentionMergeArgs& args) {
 }
 
 int64_t attention_forward_flops(const AttentionShape& shape) {
-  // Query i sees kv_len - q_len + i + 1 keys. q k^T and p v take 2 head_dim FLOPs per pair each.
+  // Query i sees kv_len - q_len + i + 1 keys. q k^T takes 2 head_dim FLOPs per pair, p v twice the
+  // width of the values.
   const int64_t pairs = !shape.causal ? shape.q_len * shape.kv_len
                                       : shape.q_len * (shape.kv_len - shape.q_len) +
                                             shape.q_len * (shape.q_len + 1) / 2;
-  return shape.num_sequences * shape.num_heads * pairs * 4 * shape.head_dim;
+  return shape.num_sequences * shape.num_heads * pairs * 2 * (shape.head_dim + shape.out_dim());
 }
 
 }  // namespace trireme

@@ -26,19 +26,20 @@ struct AttentionOperands {
         q_rows(shape.num_sequences * shape.q_len),
         kv_rows(shape.num_sequences * shape.kv_len),
         q_cols(shape.num_heads * shape.head_dim),
-        kv_cols(shape.num_kv_heads * shape.head_dim),
-        qkv(dtype, std::max(q_rows, kv_rows), q_cols + 2 * kv_cols, 3, 1, 1.5f),
-        dqkv(dtype, std::max(q_rows, kv_rows), q_cols + 2 * kv_cols, 3, 2),
-        out(dtype, q_rows, q_cols, 1, 3),
-        dout(dtype, q_rows, q_cols, 2, 4),
+        k_cols(shape.num_kv_heads * shape.head_dim),
+        v_cols(shape.num_kv_heads * shape.out_dim()),
+        out_cols(shape.num_heads * shape.out_dim()),
+        qkv(dtype, std::max(q_rows, kv_rows), q_cols + k_cols + v_cols, 3, 1, 1.5f),
+        dqkv(dtype, std::max(q_rows, kv_rows), q_cols + k_cols + v_cols, 3, 2),
+        out(dtype, q_rows, out_cols, 1, 3),
+        dout(dtype, q_rows, out_cols, 2, 4),
         lse(DType::F32, 1, shape.num_heads * q_rows, 0, 5),
         delta(DType::F32, 1, shape.num_heads * q_rows, 0, 6),
         max(size_t(shape.num_heads), -INFINITY) {}
 
   MatrixRef part(RandomMatrix& x, int index) const {
-    const int64_t begin = index == 0 ? 0 : q_cols + (index - 1) * kv_cols;
-    const MatrixRef cols = cols_of(x, begin, index == 0 ? q_cols : kv_cols);
-    return rows_of(cols, 0, index == 0 ? q_rows : kv_rows);
+    const int64_t begins[] = {0, q_cols, q_cols + k_cols}, widths[] = {q_cols, k_cols, v_cols};
+    return rows_of(cols_of(x, begins[index], widths[index]), 0, index == 0 ? q_rows : kv_rows);
   }
   AttentionForwardArgs forward() {
     return {shape,        dropout,      part(qkv, 0),
@@ -65,7 +66,7 @@ struct AttentionOperands {
 
   AttentionShape shape;
   AttentionDropout dropout;
-  int64_t q_rows, kv_rows, q_cols, kv_cols;
+  int64_t q_rows, kv_rows, q_cols, k_cols, v_cols, out_cols;
   RandomMatrix qkv, dqkv, out, dout, lse, delta;
   std::vector<float> max;      // [head] the largest logit
   std::vector<int32_t> first;  // empty: no window

@@ -25,7 +25,7 @@ struct ForwardState {
   float* largest;    // [head of the block][kLanes]: scores without the scale, if they are reported
   float* reference;  // [row]: reference value of the exponentials
   float* sum;        // [row][kLanes]: sums of exponentials by lane
-  float* out;        // [row][P]
+  float* out;        // [row][width of the values, in whole vectors]
 };
 
 template <typename T>
@@ -76,24 +76,24 @@ struct Forward {
 template <typename T>
 ForwardState<ComputeType<T>> Forward<T>::start(const Block& block, std::byte* workspace) const {
   const int64_t head_steps = num_steps_of(shape.head_dim, kElements);
-  const int64_t width = padded_dim(shape.head_dim);
+  const int64_t width = padded_dim(shape.head_dim), out_width = padded_dim(shape.out_dim());
   const int64_t rows = block.num_heads * block.count;
   WorkspaceCursor cursor(workspace);
   ForwardState<U> s;
   s.k_panels = cursor.take<uint32_t>(head_steps * kTile);
-  s.v_panels = cursor.take<uint32_t>(num_dim_panels(shape.head_dim) * kTileSteps * kPanelCols);
+  s.v_panels = cursor.take<uint32_t>(num_dim_panels(shape.out_dim()) * kTileSteps * kPanelCols);
   s.scores = cursor.take<float>(kGroupRows * kTile);
   s.probabilities = cursor.take<U>(kGroupRows * kTile);
   s.reference = cursor.take<float>(rows);
   s.sum = cursor.take<float>(rows * kLanes);
-  s.out = cursor.take<float>(rows * width);
+  s.out = cursor.take<float>(rows * out_width);
   s.q_copy = cursor.take<U>(reads_in_place<T>(shape.head_dim) ? 0 : rows * width);
   const int64_t num_reported = args.max_H ? block.num_heads : 0;
   s.largest = cursor.take<float>(num_reported * kLanes);
   std::fill_n(s.largest, num_reported * kLanes, -std::numeric_limits<float>::infinity());
   std::fill_n(s.reference, rows, kNoReference);
   std::fill_n(s.sum, rows * kLanes, 0.0f);
-  std::fill_n(s.out, rows * width, 0.0f);
+  std::fill_n(s.out, rows * out_width, 0.0f);
   return s;
 }
 
@@ -141,7 +141,7 @@ TRIREME_INLINE void Forward<T>::softmax_row(const Group& group, const Block& blo
     const F32x16 shrink = exp2_of<float>(broadcast(s.reference[row] - reference));
     s.reference[row] = reference;
     sum = sum * shrink;
-    const int64_t width = padded_dim(shape.head_dim);
+    const int64_t width = padded_dim(shape.out_dim());
     float* out = s.out + row * width;
     for (int64_t d = 0; d < width; d += kLanes) store(out + d, load(out + d) * shrink);
   }
@@ -195,8 +195,8 @@ void Forward<T>::attend_group(const Group& group, const Block& block, LeftRows q
   }
   const LeftRows p{reinterpret_cast<const char*>(s.probabilities), kTile * int64_t(sizeof(U))};
   value_product<U>(p, sizeof(float), group.count, s.v_panels, kTileSteps,
-                   num_steps_of(group.num_keys, kElements), shape.head_dim,
-                   s.out + group.row * padded_dim(shape.head_dim));
+                   num_steps_of(group.num_keys, kElements), shape.out_dim(),
+                   s.out + group.row * padded_dim(shape.out_dim()));
 }
 
 template <typename T>
@@ -206,14 +206,13 @@ void Forward<T>::attend(const Block& block, int64_t key, const ForwardState<U>& 
   const MatrixRef& k_T_KD = args.k_T_KD;
   const MatrixRef& v_T_KD = args.v_T_KD;
   const int64_t row = block.sequence * shape.kv_len + key;
-  const int64_t col = block.kv_head * shape.head_dim;
-  const T* k = k_T_KD.row<const T>(row) + col;
-  const T* v = v_T_KD.row<const T>(row) + col;
+  const T* k = k_T_KD.row<const T>(row) + block.kv_head * shape.head_dim;
+  const T* v = v_T_KD.row<const T>(row) + block.kv_head * shape.out_dim();
   pack_columns(k, k_T_KD.stride, num_keys, shape.head_dim, s.k_panels);
-  pack_steps(v, v_T_KD.stride, num_keys, shape.head_dim, kTileSteps, s.v_panels);
+  pack_steps(v, v_T_KD.stride, num_keys, shape.out_dim(), kTileSteps, s.v_panels);
   const int64_t num_next = std::min(kTile, num_visible(last_query) - key - kTile);
   prefetch_rows(k + kTile * k_T_KD.stride, k_T_KD.stride, num_next, shape.head_dim);
-  prefetch_rows(v + kTile * v_T_KD.stride, v_T_KD.stride, num_next, shape.head_dim);
+  prefetch_rows(v + kTile * v_T_KD.stride, v_T_KD.stride, num_next, shape.out_dim());
   // Earlier queries see no key of the tile.
   const int64_t first_seeing = std::max<int64_t>(0, key - num_visible(block.first) + 1);
   const int64_t width = padded_dim(shape.head_dim);
@@ -251,16 +250,16 @@ void Forward<T>::finish(const Block& block, const ForwardState<U>& s) const {
     const float largest = reduce_max(load(s.largest + h * kLanes)) * shape.scale;
     raise(static_cast<float*>(args.max_H.data)[block.head + h], largest);
   }
-  const int64_t width = padded_dim(shape.head_dim);
+  const int64_t width = padded_dim(shape.out_dim());
   for (int64_t row = 0; row < block.num_heads * block.count; ++row) {
     const int64_t head = block.head + row / block.count;
     const int64_t token = block.sequence * shape.q_len + block.first + row % block.count;
     const float sum = reduce_sum(load(s.sum + row * kLanes));
     const bool sees_none = args.window && s.reference[row] == kNoReference;
     const F32x16 inverse = sees_none ? zeros() : broadcast(1.0f / sum);
-    T* out = args.out_T_HD.row<T>(token) + head * shape.head_dim;
-    for (int64_t d = 0; d < shape.head_dim; d += kLanes) {
-      store_row(out + d, load(s.out + row * width + d) * inverse, shape.head_dim - d);
+    T* out = args.out_T_HD.row<T>(token) + head * shape.out_dim();
+    for (int64_t d = 0; d < shape.out_dim(); d += kLanes) {
+      store_row(out + d, load(s.out + row * width + d) * inverse, shape.out_dim() - d);
     }
     if (args.lse_HT) {
       float* lse_HT = static_cast<float*>(args.lse_HT.data);

@@ -31,11 +31,12 @@ struct Head {
   int64_t head;
 
   int64_t kv_head() const { return head / (shape.num_heads / shape.num_kv_heads); }
+  // The columns of the head: those of q, k and their gradients, or of v, out and theirs.
   HeadView queries(const MatrixRef& x) const {
-    return {x, sequence * shape.q_len, head * shape.head_dim};
+    return {x, sequence * shape.q_len, head * (x.cols / shape.num_heads)};
   }
   HeadView keys(const MatrixRef& x) const {
-    return {x, sequence * shape.kv_len, kv_head() * shape.head_dim};
+    return {x, sequence * shape.kv_len, kv_head() * (x.cols / shape.num_kv_heads)};
   }
   int64_t statistic_index(int64_t query) const {
     return head * shape.num_sequences * shape.q_len + sequence * shape.q_len + query;
@@ -44,9 +45,10 @@ struct Head {
   int64_t first_key(int64_t query) const {
     return window ? window.first_key(sequence * shape.q_len + query) : 0;
   }
-  double dot(const HeadView& x, int64_t x_row, const HeadView& y, int64_t y_row) const {
+  static double dot(const HeadView& x, int64_t x_row, const HeadView& y, int64_t y_row,
+                    int64_t dim) {
     double sum = 0.0;
-    for (int64_t d = 0; d < shape.head_dim; ++d) sum += x.get(x_row, d) * y.get(y_row, d);
+    for (int64_t d = 0; d < dim; ++d) sum += x.get(x_row, d) * y.get(y_row, d);
     return sum;
   }
   // Returns 0 or the factor of a kept probability.
@@ -78,7 +80,7 @@ Probabilities softmax(const Head& head, const HeadView& q, const HeadView& k, in
   }
   std::fill_n(p.of_key.begin(), first, -std::numeric_limits<double>::infinity());
   for (size_t key = first; key < p.of_key.size(); ++key) {
-    p.of_key[key] = head.dot(q, query, k, int64_t(key)) * head.shape.scale;
+    p.of_key[key] = Head::dot(q, query, k, int64_t(key), head.shape.head_dim) * head.shape.scale;
   }
   const double greatest = *std::max_element(p.of_key.begin(), p.of_key.end());
   p.greatest = greatest;
@@ -101,7 +103,7 @@ void forward(const Head& head, const AttentionForwardArgs& args) {
       float& greatest = args.max_H.as<float>()[head.head];
       greatest = std::max(greatest, float(p.greatest));
     }
-    for (int64_t d = 0; d < head.shape.head_dim; ++d) {
+    for (int64_t d = 0; d < head.shape.out_dim(); ++d) {
       double sum = 0.0;
       for (int64_t key = 0; key < int64_t(p.of_key.size()); ++key) {
         sum += p.of_key[size_t(key)] * head.keep(query, key) * v.get(key, d);
@@ -117,7 +119,7 @@ struct KeyGradients {
 };
 
 void backward(const Head& head, const AttentionBackwardArgs& args, KeyGradients& sums) {
-  const int64_t head_dim = head.shape.head_dim;
+  const int64_t head_dim = head.shape.head_dim, out_dim = head.shape.out_dim();
   const HeadView q = head.queries(args.q_T_HD), dout = head.queries(args.dout_T_HD);
   const HeadView k = head.keys(args.k_T_KD), v = head.keys(args.v_T_KD);
   const HeadView dq = head.queries(args.dq_T_HD);
@@ -127,10 +129,10 @@ void backward(const Head& head, const AttentionBackwardArgs& args, KeyGradients&
     double delta = 0.0;
     for (size_t key = 0; key < dp.size(); ++key) {
       const double keep = head.keep(query, int64_t(key));
-      dp[key] = keep * head.dot(dout, query, v, int64_t(key));
+      dp[key] = keep * Head::dot(dout, query, v, int64_t(key), out_dim);
       delta += p.of_key[key] * dp[key];
-      for (int64_t d = 0; d < head_dim; ++d) {
-        sums.dv[key * size_t(head_dim) + size_t(d)] += p.of_key[key] * keep * dout.get(query, d);
+      for (int64_t d = 0; d < out_dim; ++d) {
+        sums.dv[key * size_t(out_dim) + size_t(d)] += p.of_key[key] * keep * dout.get(query, d);
       }
     }
     args.delta_HT.as<float>()[head.statistic_index(query)] = float(delta);
@@ -165,17 +167,18 @@ void attention_backward_ref(Stream&, const AttentionBackwardArgs& args) {
   const int64_t group = shape.num_heads / shape.num_kv_heads;
   for (int64_t sequence = 0; sequence < shape.num_sequences; ++sequence) {
     for (int64_t kv_head = 0; kv_head < shape.num_kv_heads; ++kv_head) {
-      const size_t size = size_t(shape.kv_len * shape.head_dim);
-      KeyGradients sums{std::vector<double>(size), std::vector<double>(size)};
+      KeyGradients sums{std::vector<double>(size_t(shape.kv_len * shape.head_dim)),
+                        std::vector<double>(size_t(shape.kv_len * shape.out_dim()))};
       for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
         backward({shape, args.dropout, args.window, sequence, head}, args, sums);
       }
       const Head first{shape, args.dropout, args.window, sequence, kv_head * group};
       for (int64_t key = 0; key < shape.kv_len; ++key) {
         for (int64_t d = 0; d < shape.head_dim; ++d) {
-          const size_t index = size_t(key * shape.head_dim + d);
-          first.keys(args.dk_T_KD).set(key, d, sums.dk[index]);
-          first.keys(args.dv_T_KD).set(key, d, sums.dv[index]);
+          first.keys(args.dk_T_KD).set(key, d, sums.dk[size_t(key * shape.head_dim + d)]);
+        }
+        for (int64_t d = 0; d < shape.out_dim(); ++d) {
+          first.keys(args.dv_T_KD).set(key, d, sums.dv[size_t(key * shape.out_dim() + d)]);
         }
       }
     }

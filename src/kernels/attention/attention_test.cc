@@ -100,9 +100,9 @@ TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
     kernels.attention_forward(threads.stream, whole.forward());
     kernels.attention_backward(threads.stream, whole.backward());
     const int64_t heads = whole.shape.num_heads, rows = whole.q_rows;
-    RandomMatrix out(DType::F32, rows, whole.q_cols, 5, 7, 0.0f),
+    RandomMatrix out(DType::F32, rows, whole.out_cols, 5, 7, 0.0f),
         lse(DType::F32, heads, rows, 3, 8);
-    RandomMatrix part_out(dtype, rows, whole.q_cols, 0, 9);
+    RandomMatrix part_out(dtype, rows, whole.out_cols, 0, 9);
     for (int64_t head = 0; head < heads; ++head) {
       for (int64_t t = 0; t < rows; ++t) lse.set(head, t, -INFINITY);
     }
@@ -129,7 +129,7 @@ TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
       for (int64_t t = 0; t < rows; ++t) parts.lse.set(0, head * rows + t, lse.get(head, t));
     }
     for (int64_t t = 0; t < rows; ++t) {
-      for (int64_t c = 0; c < whole.q_cols; ++c) parts.out.set(t, c, out.get(t, c));
+      for (int64_t c = 0; c < whole.out_cols; ++c) parts.out.set(t, c, out.get(t, c));
     }
     expect_near(parts.out, whole.out, dtype);
     expect_near(parts.lse, whole.lse, dtype);

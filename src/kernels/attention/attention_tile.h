@@ -1,7 +1,8 @@
 #pragma once
 
 // Building blocks of the attention passes, for *_cpu.cc files only. Legend: D head_dim, P head_dim
-// rounded up to whole vectors, U the type that the registers multiply (micro_kernel.h).
+// rounded up to whole vectors, O the same of the values, U the type that the registers multiply
+// (micro_kernel.h).
 
 #include <algorithm>
 

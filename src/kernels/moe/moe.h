@@ -15,7 +15,7 @@ enum class RouterScore {
 };
 
 // Computes the scores, the k best experts of every token (best first, the lower index wins a tie),
-// and their weights, which are their scores divided by the sum of them.
+// and their weights, which are `scale` times their scores divided by the sum of them.
 struct RouteArgs {
   RouterScore score = RouterScore::Softmax;
   // Groups of neighbouring experts. A token stays in its top_groups best groups, by the sum of each
@@ -28,6 +28,7 @@ struct RouteArgs {
   MatrixRef expert_Tk;     // int32, written
   MatrixRef weight_Tk;     // fp32, written
   bool is_chosen = false;  // true: the choice is given, expert_Tk is read instead of written
+  float scale = 1.0f;
 };
 void route_ref(Stream& stream, const RouteArgs& args);
 void check_route(const RouteArgs& args);  // throws ContractError
@@ -45,6 +46,7 @@ struct RouteBackwardArgs {
   float balance = 0.0f;
   float z = 0.0f;        // only for softmax
   MatrixRef dlogits_TE;  // fp32, bf16 or fp16, written
+  float scale = 1.0f;    // RouteArgs::scale
 };
 void route_backward_ref(Stream& stream, const RouteBackwardArgs& args);
 void check_route_backward(const RouteBackwardArgs& args);  // throws ContractError

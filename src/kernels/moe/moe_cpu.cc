@@ -103,7 +103,9 @@ void route_rows(const RouteArgs& args, const RouteScratch& scratch, int64_t begi
         expert_k[j] = int32_t(take_largest(scratch.choice_E, scratch.taken_E, E));
       sum += score_E[expert_k[j]];
     }
-    for (int64_t j = 0; j < k; ++j) weight_k[j] = score_E[expert_k[j]] / at_least_sum(sum);
+    for (int64_t j = 0; j < k; ++j) {
+      weight_k[j] = args.scale * (score_E[expert_k[j]] / at_least_sum(sum));
+    }
   }
 }
 
@@ -134,7 +136,7 @@ void score_gradient(const RouteBackwardArgs& args, int64_t t, float* dscore_E) {
   }
   for (int64_t j = 0; j < k; ++j) {
     const float dweight = row_k[j] < 0 ? 0.0f : dweight_A[row_k[j]];
-    dscore_E[expert_k[j]] += (dweight - weighted) / at_least_sum(chosen);
+    dscore_E[expert_k[j]] += (args.scale * dweight - weighted) / at_least_sum(chosen);
   }
 }
 

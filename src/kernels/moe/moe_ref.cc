@@ -67,8 +67,9 @@ void route_ref(Stream&, const RouteArgs& args) {
     for (const int64_t e : chosen) total += read(args.score_TE, t, e);
     for (int64_t j = 0; j < k; ++j) {
       args.expert_Tk.row<int32_t>(t)[j] = int32_t(chosen[size_t(j)]);
-      write(args.weight_Tk, t, j,
-            read(args.score_TE, t, chosen[size_t(j)]) / std::max(total, 1e-20));
+      write(
+          args.weight_Tk, t, j,
+          double(args.scale) * read(args.score_TE, t, chosen[size_t(j)]) / std::max(total, 1e-20));
     }
   }
 }
@@ -98,7 +99,8 @@ void route_backward_ref(Stream&, const RouteBackwardArgs& args) {
       weighted += dweight(j) * read(args.weight_Tk, t, j);
     }
     for (int64_t j = 0; j < k; ++j) {
-      dscore[size_t(expert[j])] += (dweight(j) - weighted) / std::max(chosen, 1e-20);
+      dscore[size_t(expert[j])] +=
+          (double(args.scale) * dweight(j) - weighted) / std::max(chosen, 1e-20);
     }
     double dot = 0.0;
     for (int64_t e = 0; e < E; ++e) dot += dscore[size_t(e)] * score(e);

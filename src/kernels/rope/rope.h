@@ -14,13 +14,15 @@ enum class Rotation { Forward, Inverse };
 struct RopeArgs {
   Rotation rotation = Rotation::Forward;
   MatrixRef x_T_HD;      // fp32, bf16 or fp16, read and written
-  int64_t head_dim = 0;  // even
+  int64_t head_dim = 0;  // even: the part of a head that is turned
   TensorRef cos_SD2;     // fp32 [positions, head_dim / 2]
   TensorRef sin_SD2;
   int64_t seq_len = 0;
   int64_t first_position = 0;
   TensorRef position_T = {};  // int32: rows of the tables; absent: as above
+  int64_t head_stride = 0;    // columns from one head to the next; 0: head_dim
 
+  int64_t head_step() const { return head_stride > 0 ? head_stride : head_dim; }
   int64_t position_of(int64_t row) const {
     return position_T ? static_cast<const int32_t*>(position_T.data)[row]
                       : first_position + row % seq_len;

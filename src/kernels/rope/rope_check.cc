@@ -6,7 +6,9 @@ namespace trireme {
 void check_rope(const RopeArgs& args) {
   check_float("x", args.x_T_HD);
   check_argument(args.head_dim > 0 && args.head_dim % 2 == 0, "head_dim is even");
-  check_argument(args.x_T_HD.cols % args.head_dim == 0, "x's columns are whole heads");
+  check_argument(args.head_step() >= args.head_dim &&
+                     (args.x_T_HD.cols - args.head_dim) % args.head_step() == 0,
+                 "x's columns are whole heads, up to the turned part of the last one");
   check_argument(args.seq_len > 0 && args.first_position >= 0, "positions count from 0");
   const int64_t half = args.head_dim / 2;
   const int64_t used = args.x_T_HD.rows < args.seq_len ? args.x_T_HD.rows : args.seq_len;

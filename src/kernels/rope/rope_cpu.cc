@@ -14,7 +14,7 @@ void rotate_rows(const RopeArgs& args, int64_t begin, int64_t end) {
     const float* cos_D2 = static_cast<const float*>(args.cos_SD2.data) + position * half;
     const float* sin_D2 = static_cast<const float*>(args.sin_SD2.data) + position * half;
     T* x_HD = args.x_T_HD.row<T>(t);
-    for (int64_t head = 0; head < args.x_T_HD.cols; head += args.head_dim) {
+    for (int64_t head = 0; head < args.x_T_HD.cols; head += args.head_step()) {
       for_each_vector(half, [&](int64_t j, auto lanes) TRIREME_INLINE_LAMBDA {
         const F32x16 cos = load(cos_D2 + j, lanes);
         const F32x16 sin = from_bits(bits_of(load(sin_D2 + j, lanes)) ^ flip);
