@@ -49,7 +49,7 @@ KernelSizes sizes_of(const RunConfig& config, int num_ranks) {
           .has_relu = model.mlp == MlpType::Relu || model.mlp == MlpType::Relu2,
           .heads = std::max<int64_t>(1, model.heads / tp),
           .seq_len = model.seq_len,
-          .head_dim = model.head_dim,
+          .head_dim = model.key_dim(),
           .bytes = kUsualBytes,
           .params = std::max<int64_t>(1, params / num_ranks)};
 }

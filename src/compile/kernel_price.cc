@@ -12,8 +12,12 @@ namespace {
 double flops_in_tiles(const AttentionWork& work, int64_t tile) {
   if (tile == 0) return work.forward_flops();
   const auto whole = [&](int64_t count) { return double(round_up(count, tile)); };
+  // A window begins and ends inside tiles.
+  const double tiles = whole(work.keys) / double(tile);
+  const double most = work.window > 0 ? whole(work.window) / double(tile) + 1.0 : tiles;
   return 2.0 * double(work.sequences) * double(work.heads) * whole(work.queries) *
-         (whole(work.keys) + double(tile)) * double(work.head_dim);
+         (AttentionWork::twice_the_mean(tiles, most) * double(tile)) *
+         (0.5 * double(work.head_dim + work.out_dim()));
 }
 
 // Numbers of the results of one product call, those included whose multiprocessors idle: every

@@ -217,7 +217,7 @@ class UnitPricer {
     const double to_scores_s =
         price_product({work.queries, work.keys, work.head_dim, batch}, shape_.compute, hardware_);
     const double to_values_s =
-        price_product({work.queries, work.head_dim, work.keys, batch}, shape_.compute, hardware_);
+        price_product({work.queries, work.out_dim(), work.keys, batch}, shape_.compute, hardware_);
     const ScoreBytes bytes = score_bytes(practice, shard_.dropout > 0.0);
     const double moved = work.scores() * (is_backward ? bytes.backward : bytes.forward);
     return to_scores_s + (is_backward ? 3.0 : 1.0) * to_values_s +

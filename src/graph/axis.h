@@ -14,7 +14,12 @@ enum class Axis : uint8_t {
   Width,         // d_model
   Head,          // query heads
   KvHead,        // heads of keys and values
-  HeadWidth,     // numbers of one head
+  HeadWidth,     // numbers of one head; with latents, of q and k without positions
+  RopeWidth,     // numbers of q and k with positions, beside HeadWidth, with latents
+  KeyWidth,      // both together
+  ValueWidth,    // numbers of one head of v, with latents
+  Latent,        // what keys and values are made from
+  QueryLatent,   // what queries are made from
   Hidden,        // hidden units of an MLP, or of one expert
   DenseHidden,   // hidden units of the MLP of a layer without experts in a model with experts
   SharedHidden,  // hidden units of all shared experts

@@ -15,6 +15,16 @@ AxisPart part_of(Axis axis, const ModelSpec& model, const ModelShard& shard) {
       return {model.kv_heads, shard.first_kv_head, shard.kv_heads, shard.kv_copies};
     case Axis::HeadWidth:
       return all(model.head_dim);
+    case Axis::RopeWidth:
+      return all(model.qk_rope_head_dim);
+    case Axis::KeyWidth:
+      return all(model.key_dim());
+    case Axis::ValueWidth:
+      return all(model.v_head_dim);
+    case Axis::Latent:
+      return all(model.kv_lora_rank);
+    case Axis::QueryLatent:
+      return all(model.q_lora_rank);
     case Axis::Hidden:
       return {model.d_ff, shard.first_ff, shard.d_ff};
     case Axis::DenseHidden:

@@ -62,10 +62,11 @@ std::string fused_text(const Graph& graph, const Op& op) {
 
 std::string_view name_of(OpKind kind) {
   constexpr std::string_view kNames[] = {
-      "lookup",        "norm",          "linear",      "grouped_linear", "rope",
-      "attention",     "activation",    "dropout",     "scale",          "add",
-      "route",         "count",         "choose",      "dispatch",       "combine",
-      "softmax_parts", "cross_entropy", "redistribute"};
+      "lookup",     "norm",          "linear",        "grouped_linear",
+      "rope",       "concat",        "attention",     "latent_attention",
+      "activation", "dropout",       "scale",         "add",
+      "route",      "count",         "choose",        "dispatch",
+      "combine",    "softmax_parts", "cross_entropy", "redistribute"};
   return kNames[int(kind)];
 }
 

@@ -66,13 +66,15 @@ struct Param {
 };
 
 enum class OpKind : uint8_t {
-  Lookup,         // rows of a table by token, plus learned positions
-  Norm,           // layer norm or RMS norm, token by token
-  Linear,         // y = x w^T + b; several parameters stand side by side in y
-  GroupedLinear,  // the same for rows that are sorted by expert, each expert with its own weights
-  Rope,           // rotary positions
-  Attention,      // causal softmax(q k^T) v
-  Activation,     // one function of one input, or SwiGLU of gate and up; then optionally weighted
+  Lookup,           // rows of a table by token, plus learned positions
+  Norm,             // layer norm or RMS norm, token by token, or of every head by itself
+  Linear,           // y = x w^T + b; several parameters stand side by side in y
+  GroupedLinear,    // the same for rows that are sorted by expert, each expert with its own weights
+  Rope,             // rotary positions
+  Concat,           // side by side in every head; an input without heads stands in each of them
+  Attention,        // causal softmax(q k^T) v
+  LatentAttention,  // the same of keys and values that are never made (absorb.h)
+  Activation,       // one function of one input, or SwiGLU of gate and up; then optionally weighted
   Dropout,
   Scale,         // every channel times a number of its own
   Add,           // sum of the inputs

@@ -136,8 +136,16 @@ ValueId GraphBuilder::lookup(const std::string& table, const std::string& positi
 }
 
 ValueId GraphBuilder::norm(const std::string& name, ValueId x) {
+  return add_norm(name, x, columns_of(dims_of(x)));
+}
+
+ValueId GraphBuilder::head_norm(const std::string& name, ValueId x) {
+  return model_.qk_norm ? add_norm(name, x, {dims_of(x).back()}) : x;
+}
+
+ValueId GraphBuilder::add_norm(const std::string& name, ValueId x,
+                               const std::vector<Axis>& columns) {
   std::vector<ParamId> params;
-  const std::vector<Axis> columns = columns_of(dims_of(x));
   if (model_.norm_gain) {
     params.push_back(add_param({.name = name + ".gain", .rows = columns, .init = ParamInit::One}));
   }
@@ -188,6 +196,12 @@ ValueId GraphBuilder::rope(ValueId x) {
   return add_op(OpKind::Rope, graph_.values[size_t(x)].name + ".rope", {x}, {}, dims_of(x));
 }
 
+ValueId GraphBuilder::concat(const std::string& name, ValueId x, ValueId y, Axis columns) {
+  std::vector<Axis> dims = dims_of(x);
+  dims.back() = columns;
+  return add_op(OpKind::Concat, name, {x, y}, {}, std::move(dims));
+}
+
 void GraphBuilder::mark_logit_side(ValueId value, LogitSide side) {
   const auto makes = [&](const Op& op) {
     return std::find(op.outputs.begin(), op.outputs.end(), value) != op.outputs.end();
@@ -202,7 +216,9 @@ void GraphBuilder::mark_logit_side(ValueId value, LogitSide side) {
 ValueId GraphBuilder::attention(const std::string& name, ValueId q, ValueId k, ValueId v) {
   mark_logit_side(q, LogitSide::Query);
   mark_logit_side(k, LogitSide::Key);
-  return add_op(OpKind::Attention, name, {q, k, v}, {}, dims_of(q));
+  std::vector<Axis> dims = dims_of(q);
+  dims.back() = dims_of(v).back();
+  return add_op(OpKind::Attention, name, {q, k, v}, {}, std::move(dims));
 }
 
 ValueId GraphBuilder::activation(ValueId x) {

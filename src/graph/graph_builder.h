@@ -23,12 +23,16 @@ class GraphBuilder {
 
   ValueId lookup(const std::string& table, const std::string& positions, ValueId tokens);
   ValueId norm(const std::string& name, ValueId x);
+  // Of every head by itself, with one gain for all heads; x itself without model.qk_norm.
+  ValueId head_norm(const std::string& name, ValueId x);
   // Parameters "attn.wq" and, where the model has biases, "attn.bq". With an adapter
   // (model.lora_targets) also "attn.wq.lora_a" and "attn.wq.lora_b".
   ValueId linear(const std::string& weight, ValueId x, std::vector<Axis> out);
   // A linear op that ends on the residual stream: its initial values may be scaled by depth.
   ValueId project(const std::string& weight, ValueId x);
   ValueId rope(ValueId x);
+  // A head of the result has the columns of x's head, then those of y.
+  ValueId concat(const std::string& name, ValueId x, ValueId y, Axis columns);
   ValueId attention(const std::string& name, ValueId q, ValueId k, ValueId v);
   ValueId activation(ValueId x);
   ValueId swiglu(ValueId gate, ValueId up);
@@ -56,6 +60,7 @@ class GraphBuilder {
   ValueId cross_entropy(ValueId parts);
 
  private:
+  ValueId add_norm(const std::string& name, ValueId x, const std::vector<Axis>& columns);
   ValueId add_value(std::string name, std::vector<Axis> dims, Numbers numbers = Numbers::Compute);
   ParamId add_param(Param param);  // or finds the one of this name
   ParamId add_matrix(const std::string& name, std::vector<Axis> rows, std::vector<Axis> columns,

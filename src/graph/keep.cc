@@ -65,15 +65,15 @@ class Pieces {
   std::vector<bool> is_read_;       // [op that writes a piece first]
 };
 
-// The policies of recomputation: everything that B and W read is stored; all but what norms and
-// activation functions make, which costs little to compute again; nothing but the unit's input; or
-// what is named.
+// The policies of recomputation: everything that B and W read is stored; all but what norms,
+// activation functions and copies make, which costs little to compute again; nothing but the unit's
+// input; or what is named.
 bool is_chosen(const KeepPolicy& policy, size_t choice, const Op& op) {
   switch (policy.recompute) {
     case Recompute::None:
       return false;
     case Recompute::Selective:
-      return op.kind == OpKind::Norm || op.kind == OpKind::Activation;
+      return op.kind == OpKind::Norm || op.kind == OpKind::Activation || op.kind == OpKind::Concat;
     case Recompute::Full:
       return true;
     case Recompute::Fit:

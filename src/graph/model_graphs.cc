@@ -9,11 +9,31 @@ namespace {
 
 std::string layer_name(int64_t layer) { return fmt::format("layers.{}", layer); }
 
+// Keys and values are made from a latent, queries too where they have one. All heads share the part
+// of the keys that has positions.
+ValueId latent_attention(GraphBuilder& g, const ModelSpec& model, ValueId h) {
+  const std::vector<Axis> queries = {Axis::Head, Axis::KeyWidth};
+  const bool has_q_latent = model.q_lora_rank > 0;
+  ValueId q = has_q_latent ? g.linear("attn.wq_down", h, {Axis::QueryLatent})
+                           : g.linear("attn.wq", h, queries);
+  const ValueId kv = g.linear("attn.wkv_down", h, {Axis::Latent});
+  const ValueId shared = g.rope(g.linear("attn.shared.wk", h, {Axis::RopeWidth}));
+  if (has_q_latent) q = g.linear("attn.wq_up", g.norm("attn.q_norm", q), queries);
+  const ValueId latent = g.norm("attn.kv_norm", kv);
+  const ValueId k = g.linear("attn.wk_up", latent, {Axis::KvHead, Axis::HeadWidth});
+  const ValueId v = g.linear("attn.wv_up", latent, {Axis::KvHead, Axis::ValueWidth});
+  const ValueId keys = g.concat("attn.keys", k, shared, Axis::KeyWidth);
+  return g.project("attn.wo", g.attention("attn", g.rope(q), keys, v));
+}
+
 // attention(rope(h Wqkv)) Wo
 ValueId attention(GraphBuilder& g, const ModelSpec& model, ValueId h) {
+  if (model.has_latents()) return latent_attention(g, model, h);
   ValueId q = g.linear("attn.wq", h, {Axis::Head, Axis::HeadWidth});
   ValueId k = g.linear("attn.wk", h, {Axis::KvHead, Axis::HeadWidth});
   const ValueId v = g.linear("attn.wv", h, {Axis::KvHead, Axis::HeadWidth});
+  q = g.head_norm("attn.q_norm", q);
+  k = g.head_norm("attn.k_norm", k);
   if (model.rope) {
     q = g.rope(q);
     k = g.rope(k);

@@ -273,5 +273,53 @@ TEST(ModelSpec, RefusesWhatCannotBeWithTheKeyInTheMessage) {
   }
 }
 
+ModelConfig latent_llama() {
+  ModelConfig config = llama(2, 64, 8, 0, 96, 77);
+  config.head_dim = 6;
+  config.kv_lora_rank = 24;
+  config.q_lora_rank = 20;
+  config.qk_rope_head_dim = 4;
+  config.v_head_dim = 10;
+  return config;
+}
+
+// C Rq + Rq H (D + P) + C (R + P) + R H (D + V) + H V C + Rq + R of a layer (Legend:
+// docs/attention_variants.md).
+TEST(ModelSpec, LatentAttentionHasTheParametersOfItsFormula) {
+  const double C = 64, H = 8, D = 6, P = 4, V = 10, R = 24, Rq = 20;
+  const ModelSpec latent = resolved(latent_llama()), plain = resolved(llama(2, 64, 8, 8, 96, 77));
+  const double of_layer =
+      C * Rq + Rq * H * (D + P) + C * (R + P) + R * H * (D + V) + H * V * C + Rq + R;
+  EXPECT_EQ(double(num_params(latent)),
+            double(num_params(plain)) - 2.0 * 4.0 * C * C + 2.0 * of_layer);
+}
+
+TEST(ModelSpec, WhatAttentionDoesNotHaveIsNamed) {
+  using Change = void (*)(ModelConfig&);
+  const std::pair<const char*, Change> refused[] = {
+      {"model.qk_rope_head_dim", [](ModelConfig& m) { m.qk_rope_head_dim = 3; }},
+      {"model.kv_heads", [](ModelConfig& m) { m.kv_heads = 2; }},
+      {"model.qk_norm", [](ModelConfig& m) { m.qk_norm = true; }},
+      {"model.lora_rank", [](ModelConfig& m) { m.lora_rank = 2; }},
+      {"model.kv_lora_rank", [](ModelConfig& m) { m.family = ModelFamily::Gpt2; }},
+      {"model.kv_lora_rank", [](ModelConfig& m) { m.kv_lora_rank = 1022; }},
+      {"model.q_lora_rank", [](ModelConfig& m) { m.kv_lora_rank = 0; }},
+      {"model.rope_mscale", [](ModelConfig& m) { m.rope_mscale = 0.5; }},
+      {"model.window", [](ModelConfig& m) { m.window = -1; }},
+  };
+  ASSERT_TRUE(resolve_model(latent_llama(), 0).ok());
+  for (const auto& [key, change] : refused) {
+    ModelConfig config = latent_llama();
+    change(config);
+    const Result<ModelSpec> model = resolve_model(config, 0);
+    ASSERT_FALSE(model.ok()) << key;
+    EXPECT_TRUE(model.error().message.starts_with(key)) << model.error().message;
+  }
+  ModelConfig config = llama(2, 64, 8, 4, 96, 77);
+  config.qk_norm = true;
+  config.norm = NormChoice::LayerNorm;
+  EXPECT_FALSE(resolve_model(config, 0).ok());
+}
+
 }  // namespace
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/all_passes.h"
+#include "graph/axis_part.h"
 #include "graph/backward_reads.h"
 #include "graph/fuse.h"
 #include "graph/layer_keep.h"
@@ -26,8 +27,8 @@ class MoveList {
   MoveList(const ModelSpec& model, const StageShape& shape)
       : model_(model),
         shape_(shape),
-        num_tokens_(shape.micro_sequences * model.seq_len / shape.cp),
-        d_model_(model.d_model) {}
+        whole_(shard_model(model, {})),
+        num_tokens_(shape.micro_sequences * model.seq_len / shape.cp) {}
 
   void add(const Graph& unit, bool is_new) {
     const bool is_layer = unit.unit.starts_with("layers.");
@@ -39,7 +40,8 @@ class MoveList {
         add_softmax_parts(unit, op);
         continue;
       }
-      const TensorMove move = move_of(unit, op, Shape{num_tokens_, d_model_}, shape_.compute);
+      const Shape global{num_tokens_, width_of(unit.values[size_t(op.inputs.front())])};
+      const TensorMove move = move_of(unit, op, global, shape_.compute);
       moves_.forward.push_back(move);
       // The head goes back inside F, nothing goes back from the embedding but to its table.
       std::vector<TensorMove>& backward = is_layer              ? moves_.backward_input
@@ -70,6 +72,9 @@ class MoveList {
   StageMoves take() { return std::move(moves_); }
 
  private:
+  int64_t width_of(const Value& value) const {
+    return part_of(std::span(value.dims).subspan(1), whole_, whole_).total;
+  }
   TensorMove move_of(const Graph& unit, const Op& op, const Shape& global, DType dtype) const {
     TensorMove move{.tensor = unit.unit + "." + unit.values[size_t(op.inputs.front())].name,
                     .change = op.change,
@@ -93,8 +98,8 @@ class MoveList {
 
   const ModelSpec& model_;
   const StageShape& shape_;
-  int64_t num_tokens_;  // of this rank of cp
-  int64_t d_model_;
+  ModelShard whole_;
+  int64_t num_tokens_;       // of this rank of cp
   std::vector<bool> again_;  // [op of a layer]
   StageMoves moves_;
 };

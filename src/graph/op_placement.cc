@@ -56,11 +56,14 @@ std::vector<Strategy> over_tp(const Graph& graph, const Op& op, Placement residu
     case OpKind::Linear:
     case OpKind::GroupedLinear:
       return {linear_over_tp(graph, op, residual)};
-    case OpKind::Rope:
+    case OpKind::Rope:  // a token's position follows from its place among all tokens
+      return {columnwise_over_tp(graph, op, kReplicate)};
+    case OpKind::Norm:  // of heads, or of the residual stream and what each rank makes whole
+    case OpKind::Concat:
     case OpKind::Attention:
+    case OpKind::LatentAttention:
     case OpKind::Activation:
       return {columnwise_over_tp(graph, op, residual)};
-    case OpKind::Norm:
     case OpKind::Scale:
     case OpKind::Dropout:
       return {all_alike(op, residual)};
@@ -175,7 +178,7 @@ bool grad_is_addend(const Param& param, const Strategy& over_tp) {
   if (param.balance_rate > 0.0) return false;  // counts, which are the same on all
   if (param.is_adapter) return true;           // beside a matrix of which each rank has a part
   const Placement grad = dual(over_tp.outputs.front());
-  return grad == kPartial || grad == kRows;
+  return grad == kPartial || grad.kind == Placement::Kind::Shard;
 }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/axis_part.h"
 #include "graph/backward_reads.h"
 #include "graph/op_placement.h"
 
@@ -11,7 +12,7 @@ namespace trireme {
 namespace {
 
 // Legend: T tokens of a micro-batch, R of them those of this rank's residual stream, C d_model, Q
-// q_width, H heads, V vocabulary, all as this tensor-parallel rank has them.
+// q_width or o_width, H heads, V vocabulary, all as this tensor-parallel rank has them.
 class TensorLister {
  public:
   TensorLister(const Graph& graph, const Op& op, const ModelShard& shard, const StageShape& shape)
@@ -29,8 +30,15 @@ class TensorLister {
       case OpKind::Rope:
         add_rotations();
         break;
+      case OpKind::Concat:
+        add_shared_gradient();
+        break;
       case OpKind::Attention:
         add_attention();
+        break;
+      case OpKind::LatentAttention:
+        add_window();
+        add_absorbed();
         break;
       case OpKind::Route:
         add_route();
@@ -55,11 +63,17 @@ class TensorLister {
   void add_statistics() {
     const bool is_split =
         graph_.values[size_t(op_.inputs.front())].placement.tp == Placement::shard(0);
-    const int64_t rows = is_split ? tokens_.residual : tokens_.all;
+    const int64_t rows = (is_split ? tokens_.residual : tokens_.all) * num_norms();
     if (model_.norm == NormType::LayerNorm) {
       add(op_.name + ".mean_T", Shape{rows}, DType::F32, Lifetime::Forward);
     }
     add(op_.name + ".rstd_T", Shape{rows}, DType::F32, Lifetime::Forward);
+  }
+
+  // Of a token: every head of this rank has one, or there is one of all columns.
+  int64_t num_norms() const {
+    const std::vector<Axis>& dims = graph_.values[size_t(op_.inputs.front())].dims;
+    return dims.size() > 2 ? part_of(dims[1], model_, model_).count : 1;
   }
 
   // Where addends of a sum over slices, or over ranks piece by piece, wait for the others.
@@ -88,15 +102,23 @@ class TensorLister {
   void add_rotations() {
     // Positions within a document may be any of the sequence's.
     const int64_t positions = shape_.documents ? model_.seq_len : model_.local_len();
-    const Shape SD{positions, model_.head_dim / 2};
+    const Shape SD{positions, model_.rope_dim() / 2};
     add("rope.cos_SD", SD, DType::F32, Lifetime::Constant);
     add("rope.sin_SD", SD, DType::F32, Lifetime::Constant);
+  }
+
+  // Of a part that all heads share.
+  void add_shared_gradient() {
+    const Value& shared = graph_.values[size_t(op_.inputs.back())];
+    const int64_t cols = part_of(std::span(shared.dims).subspan(1), model_, model_).count;
+    add(op_.name + ".shared_grad_Tp", Shape{tokens_.all, cols}, DType::F32, Lifetime::Scratch);
   }
 
   void add_attention() {
     const Shape HT{model_.heads, tokens_.all};
     add(op_.name + ".lse_HT", HT, DType::F32, Lifetime::Forward);
     add(op_.name + ".delta_HT", HT, DType::F32, Lifetime::Scratch);
+    add_window();
     if (shape_.reports_logits) {
       add(kLargestLogits, Shape{model_.heads}, DType::F32, Lifetime::Kept);
     }
@@ -110,11 +132,29 @@ class TensorLister {
     }
   }
 
+  void add_window() {
+    if (model_.window == 0) return;
+    add(kFirstKeys, Shape{tokens_.all}, DType::I32, Lifetime::Scratch);
+    if (context_strategy(shape_) != ContextStrategy::AllToAll) return;
+    add(kFirstKeysOfWhole, Shape{tokens_.all * shape_.cp}, DType::I32, Lifetime::Scratch);
+  }
+
+  // Queries and outputs of every head as wide as what is in the cache, of one tile of tokens.
+  void add_absorbed() {
+    constexpr int64_t kTileTokens = 64;
+    const int64_t t = std::min(tokens_.all, kTileTokens), latent = model_.kv_lora_rank;
+    const Shape queries{t, model_.heads * (latent + model_.qk_rope_head_dim)};
+    add(op_.name + ".queries_tX", queries, shape_.compute, Lifetime::Scratch);
+    add(op_.name + ".latents_tX", Shape{t, model_.heads * latent}, shape_.compute,
+        Lifetime::Scratch);
+  }
+
   // Legend: L tokens of one sequence, W keys and values side by side. The buffers of all chunks of
   // a rank lie at the same place, so they are listed with the constants.
   void add_ring() {
     const int64_t L = model_.local_len(), T = tokens_.all;
-    const int64_t Q = model_.q_width(), W = 2 * model_.kv_width();
+    const int64_t W = model_.k_width() + model_.v_width();
+    const int64_t Q = std::max(model_.q_width(), model_.o_width());
     const auto add_buffer = [&](const char* name, const Shape& shape, DType dtype) {
       add(name, shape, dtype, Lifetime::Constant);
     };
@@ -135,7 +175,7 @@ class TensorLister {
   // dout and the gradients of the first three) for this rank's heads and all tokens.
   void add_heads() {
     const int64_t T = tokens_.all, cp = shape_.cp;
-    const int64_t gradients = model_.qkv_width(), operands = gradients + 2 * model_.q_width();
+    const int64_t gradients = model_.qkv_width(), operands = gradients + 2 * model_.o_width();
     const auto add_buffer = [&](const char* name, const Shape& shape) {
       add(name, shape, shape_.compute, Lifetime::Constant);
     };

@@ -55,6 +55,11 @@ std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelSh
 inline constexpr const char* kAdapterScale = "lora.scale_r";
 inline constexpr const char* kAdapterInner = "lora.inner_Tr";
 
+// The position of the first key that a query sees in a window (ModelSpec::window), of this rank's
+// tokens, and of whole sequences where these are attended.
+inline constexpr const char* kFirstKeys = "window.first_T";
+inline constexpr const char* kFirstKeysOfWhole = "window.first_N";
+
 // The largest attention logit of every head, if StageShape::reports_logits.
 inline constexpr const char* kLargestLogits = "logits.max_H";
 

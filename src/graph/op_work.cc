@@ -39,9 +39,9 @@ class WorkLister {
         }
         break;
       case OpKind::Linear:
-        add_product(tokens_.all, outputs_cols(), cols_of(op_.inputs.front()));
+        add_product(product_rows(), outputs_cols(), cols_of(op_.inputs.front()));
         if (has_trained_bias()) {
-          weight_grad({}, double(tokens_.all * outputs_cols()) * element_bytes_, 1);
+          weight_grad({}, double(product_rows() * outputs_cols()) * element_bytes_, 1);
         }
         for (const Adapter& adapter : op_.adapters) add_adapter(adapter);
         add_residual();
@@ -66,6 +66,7 @@ class WorkLister {
       case OpKind::Dropout:
         add_on_each(VectorOperations::kDropout);
         break;
+      case OpKind::Concat:
       case OpKind::Dispatch:
       case OpKind::Combine:
         add_on_each(0.0);
@@ -90,6 +91,7 @@ class WorkLister {
       case OpKind::CrossEntropy:
         if (!op_.params.empty()) add_fused_loss();
         break;
+      case OpKind::LatentAttention:  // generates; no plan has it
       case OpKind::Count:
       case OpKind::Choose:
       case OpKind::Redistribute:
@@ -115,6 +117,8 @@ class WorkLister {
     if (v.dims.size() < 2) return 1;
     return part_of(std::span(v.dims).subspan(1), shard_, shard_).count;
   }
+  // All tokens, or those of the rank's residual stream, where a product stays on it.
+  int64_t product_rows() const { return op_.enter ? tokens_.all : rows_of(op_.inputs.front()); }
   int64_t outputs_cols() const {
     int64_t cols = 0;
     for (const ValueId id : op_.outputs) cols += cols_of(id);
@@ -205,8 +209,8 @@ class WorkLister {
 
   AttentionWork attention() const {
     // All-to-all gives a rank every token of some heads instead; the work is the same.
-    return {shape_.micro_sequences, shard_.heads,   shard_.kv_heads,
-            shard_.local_len(),     shard_.seq_len, shard_.head_dim};
+    return {shape_.micro_sequences, shard_.heads,     shard_.kv_heads,   shard_.local_len(),
+            shard_.seq_len,         shard_.key_dim(), shard_.v_head_dim, shard_.window};
   }
 
   // The softmax as other trainers compute it, one kernel after the other on fp32 logits of all

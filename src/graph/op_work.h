@@ -44,7 +44,8 @@ struct HalfWork {
   int calls = 0;            // kernels that do this
 };
 
-// Causal attention of one micro-batch. Every query meets half of the keys on average.
+// Causal attention of one micro-batch. Every query meets half of the keys on average, or those of
+// its window.
 struct AttentionWork {
   int64_t sequences = 0;
   int64_t heads = 0;
@@ -52,6 +53,10 @@ struct AttentionWork {
   int64_t queries = 0;  // of one sequence
   int64_t keys = 0;
   int64_t head_dim = 0;
+  int64_t value_dim = 0;  // 0: head_dim
+  int64_t window = 0;     // 0: all keys before the query
+
+  int64_t out_dim() const { return value_dim > 0 ? value_dim : head_dim; }
 
   // Scores of all queries and keys, those behind a query included.
   double scores() const {
@@ -59,15 +64,23 @@ struct AttentionWork {
   }
   // Numbers in the queries, keys and values.
   double elements() const {
-    return double(sequences) * double(queries) * double(heads + 2 * kv_heads) * double(head_dim);
+    return double(sequences) * double(queries) *
+           double((heads + kv_heads) * head_dim + kv_heads * out_dim());
   }
   double outputs() const {
-    return double(sequences) * double(queries) * double(heads) * double(head_dim);
+    return double(sequences) * double(queries) * double(heads) * double(out_dim());
   }
-  // FLOPs of the forward pass, of causal pairs alone. The backward pass takes 2.5 times as many.
+  // Twice as many of `count` steps as a position meets on average that meets every step up to its
+  // own, but at most `most`.
+  static double twice_the_mean(double count, double most) {
+    return most >= count ? count + 1.0 : most * (2.0 * count - most + 1.0) / count;
+  }
+  // FLOPs of the forward pass, of pairs that are in sight alone. The backward pass takes 2.5 times
+  // as many.
   double forward_flops() const {
-    return 2.0 * double(sequences) * double(heads) * double(queries) * (double(keys) + 1.0) *
-           double(head_dim);
+    const double seen = twice_the_mean(double(keys), double(window > 0 ? window : keys));
+    return 2.0 * double(sequences) * double(heads) * double(queries) * seen *
+           (0.5 * double(head_dim + out_dim()));
   }
 };
 

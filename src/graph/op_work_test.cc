@@ -29,6 +29,23 @@ ModelSpec small_model(ModelFamily family) {
   return resolve_model(config.model, 0).value();
 }
 
+ModelSpec latent_model() {
+  ModelSpec model = small_model(ModelFamily::Llama);
+  model.kv_heads = 8;
+  model.kv_lora_rank = 24;
+  model.q_lora_rank = 20;
+  model.qk_rope_head_dim = 4;
+  model.v_head_dim = 6;
+  return model;
+}
+
+// Whether each tp rank makes the whole output of a product.
+bool makes_whole(const Graph& graph, const Op& op) {
+  const Axis last = graph.values[size_t(op.outputs.front())].dims.back();
+  return op.kind == OpKind::Linear &&
+         (last == Axis::Latent || last == Axis::QueryLatent || last == Axis::RopeWidth);
+}
+
 // FLOPs of all products of a unit in F, B and W.
 double product_flops(const std::vector<OpWork>& works) {
   double flops = 0.0;
@@ -50,8 +67,12 @@ double attention_flops(const std::vector<OpWork>& works) {
 
 // The ranks of tp and cp together do the FLOPs of the model, whether ops are fused or not.
 TEST(OpWork, RanksTogetherDoTheFlopsOfTheModel) {
+  std::vector<ModelSpec> models = {latent_model()};
   for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama, ModelFamily::Moe}) {
-    const ModelSpec model = small_model(family);
+    models.push_back(small_model(family));
+  }
+  models.back().window = 7;
+  for (const ModelSpec& model : models) {
     for (const auto& [tp, cp] : {std::pair{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}}) {
       for (const bool fuses : {false, true}) {
         StageShape shape{.micro_sequences = 4, .compute = DType::BF16};
@@ -60,12 +81,15 @@ TEST(OpWork, RanksTogetherDoTheFlopsOfTheModel) {
         const ModelShard shard = shard_model(model, shape);
         for (const Graph& stated : {layer_graph(model, 0), head_graph(model)}) {
           const Graph placed = place(stack(stated), shape);
-          const auto works = op_works(fuses ? fuse(placed) : placed, shard, shape);
+          const Graph graph = fuses ? fuse(placed) : placed;
+          const auto works = op_works(graph, shard, shape);
           const double tokens = 4.0 * double(model.seq_len);
           const ModelFlops flops = flops_per_token(stated, model);
-          double replicated = 0.0;  // the router runs on every tp rank
-          for (const OpWork& work : works) {
-            if (work.kind == OpKind::Route) replicated += (tp - 1) * product_flops({work}) * cp;
+          double replicated = 0.0;  // the router runs on every tp rank, and what makes latents
+          for (size_t i = 0; i < works.size(); ++i) {
+            const bool is_whole =
+                works[i].kind == OpKind::Route || makes_whole(graph, graph.ops[i]);
+            if (is_whole) replicated += (tp - 1) * product_flops({works[i]}) * cp;
           }
           EXPECT_NEAR(product_flops(works) * tp * cp - replicated, tokens * flops.matmul,
                       1e-9 * tokens * flops.matmul)
@@ -76,6 +100,23 @@ TEST(OpWork, RanksTogetherDoTheFlopsOfTheModel) {
         }
       }
     }
+  }
+}
+
+// A query of a window sees min(i + 1, window) keys: counted one by one.
+TEST(OpWork, AttentionCountsTheKeysInSight) {
+  for (const int64_t window : {0, 1, 7, 31, 32, 100}) {
+    const AttentionWork work{.sequences = 1,
+                             .heads = 1,
+                             .kv_heads = 1,
+                             .queries = 32,
+                             .keys = 32,
+                             .head_dim = 12,
+                             .value_dim = 8,
+                             .window = window};
+    double pairs = 0.0;
+    for (int64_t i = 0; i < 32; ++i) pairs += double(std::min(i + 1, window > 0 ? window : 32));
+    EXPECT_NEAR(work.forward_flops(), pairs * 2.0 * (12.0 + 8.0), 1e-9 * pairs) << window;
   }
 }
 

@@ -79,7 +79,9 @@ class Placer {
       const bool is_neighbour = redistribution.change.from == Placement::partial() ? makes : reads;
       if (is_neighbour && op.kind == OpKind::Linear) found = &op;
     }
-    return num_readers == 1 ? found : nullptr;
+    // Pieces have room for rows of the residual stream.
+    const bool is_residual = graph_.values[size_t(before)].dims.back() == Axis::Width;
+    return num_readers == 1 && is_residual ? found : nullptr;
   }
 
   void mark_pieces() {

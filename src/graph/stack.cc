@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/op_placement.h"
+
 namespace trireme {
 namespace {
 
@@ -10,9 +12,16 @@ std::string_view module_of(const Op& op) {
   return std::string_view(op.name).substr(0, op.name.rfind('.') + 1);
 }
 
-bool stacks_on(const Op& first, const Op& op) {
+bool is_cut(const Graph& graph, ValueId value) {
+  const std::vector<Axis>& dims = graph.values[size_t(value)].dims;
+  return std::any_of(dims.begin() + 1, dims.end(), is_cut_by_tp);
+}
+
+// What tp ranks make in parts and what each makes whole are two products.
+bool stacks_on(const Graph& graph, const Op& first, const Op& op) {
   return first.kind == OpKind::Linear && op.kind == OpKind::Linear && first.inputs == op.inputs &&
-         module_of(first) == module_of(op);
+         module_of(first) == module_of(op) &&
+         is_cut(graph, first.outputs.front()) == is_cut(graph, op.outputs.front());
 }
 
 // Parameters of the joined op, matrices first, take the places that its parameters had. Adapters
@@ -44,8 +53,8 @@ void bring_together(Graph& graph, Op& joined) {
 Graph stack(Graph graph) {
   std::vector<Op> ops;
   for (const Op& op : graph.ops) {
-    const auto first = std::find_if(ops.begin(), ops.end(),
-                                    [&](const Op& earlier) { return stacks_on(earlier, op); });
+    const auto first = std::find_if(
+        ops.begin(), ops.end(), [&](const Op& earlier) { return stacks_on(graph, earlier, op); });
     if (first == ops.end()) {
       ops.push_back(op);
       continue;

@@ -35,6 +35,12 @@ struct KeyPair {
 };
 
 inline constexpr std::string_view kNoAdapters = "the job that we write trains every parameter";
+inline constexpr std::string_view kPlainRope = "the job that we write has no YaRN";
+inline constexpr std::string_view kPlainAttention =
+    "the job that we write has attention to all keys, without latents or a norm of queries and "
+    "keys";
+inline constexpr std::string_view kPlainWeights =
+    "the weights of its routed experts have no further factor";
 
 using KeyTable = std::span<const KeyPair>;
 

@@ -37,7 +37,14 @@ void spell_out_model(ModelConfig& model) {
   model.bias = spec.bias;
   model.dense_d_ff = spec.dense_d_ff;
   if (!spec.rope) model.rope_theta = usual.rope_theta;
+  if (!spec.has_latents()) {
+    model.v_head_dim = usual.v_head_dim;
+    model.q_lora_rank = usual.q_lora_rank;
+    model.qk_rope_head_dim = usual.qk_rope_head_dim;
+  }
   if (!spec.rope || model.rope_scaling_factor == 1.0) {
+    model.rope_scaling = usual.rope_scaling;
+    model.rope_mscale = usual.rope_mscale;
     model.rope_scaling_factor = usual.rope_scaling_factor;
     model.rope_low_freq_factor = usual.rope_low_freq_factor;
     model.rope_high_freq_factor = usual.rope_high_freq_factor;
@@ -56,6 +63,7 @@ void spell_out_model(ModelConfig& model) {
   model.router = usual.router;
   model.expert_groups = usual.expert_groups;
   model.top_groups = usual.top_groups;
+  model.routed_scaling = usual.routed_scaling;
   model.capacity_factor = usual.capacity_factor;
   model.aux_loss = usual.aux_loss;
   model.z_loss = usual.z_loss;

@@ -78,10 +78,21 @@ class UnitPlanner {
     buffers_.push_back(std::move(buffer));
     return int(buffers_.size()) - 1;
   }
-  int edge_buffer() {
-    if (edge_ < 0)
-      edge_ = add_buffer({ValueBuffer::Kind::Edge, kEdge, tokens_.all, shard_.d_model});
-    return edge_;
+  // Where all tokens of a value are gathered. What lies on the residual stream takes turns in one
+  // buffer; what is narrower has one of its own.
+  std::string name_of_edge(const Value& value) const {
+    return value.dims.back() == Axis::Width ? kEdge : "edge." + name_of_buffer(value);
+  }
+  int edge_buffer(const Value& value) {
+    const std::string name = name_of_edge(value);
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      if (buffers_[i].kind == ValueBuffer::Kind::Edge && buffers_[i].name == name) return int(i);
+    }
+    return add_buffer({ValueBuffer::Kind::Edge, name, tokens_.all, cols_of(value)});
+  }
+  Stored edge_matrix(const Value& value) const {
+    const int64_t cols = cols_of(value);
+    return {Space::Scratch, name_of_edge(value), shape_.compute, tokens_.all, cols, 0, cols};
   }
 
   void place_values() {
@@ -100,7 +111,8 @@ class UnitPlanner {
         continue;
       }
       if (gathers(op)) {
-        columns(op.outputs.front()) = {edge_buffer(), 0, shard_.d_model};
+        const Value& gathered = value(op.outputs.front());
+        columns(op.outputs.front()) = {edge_buffer(gathered), 0, cols_of(gathered)};
         continue;
       }
       if (is_addend(value(op.outputs.front()))) {
@@ -111,8 +123,9 @@ class UnitPlanner {
     }
     // An addend lies where the sum is made.
     for (auto addend = addends.rbegin(); addend != addends.rend(); ++addend) {
-      columns(*addend) =
-          tokens_.is_split ? Columns{edge_buffer(), 0, shard_.d_model} : columns(sum_of(*addend));
+      columns(*addend) = tokens_.is_split
+                             ? Columns{edge_buffer(value(*addend)), 0, cols_of(value(*addend))}
+                             : columns(sum_of(*addend));
     }
   }
 
@@ -266,8 +279,8 @@ class UnitPlanner {
         for (size_t i = 0; i < op.inputs.size(); ++i) m.input_grads[i] = write_grad(op.inputs[i]);
         m.gathered_input_grad = m.input_grads.front().dest;
         if (op.enter && tokens_.is_split) {
-          edge_buffer();
-          m.gathered_input_grad = scratch_matrix(kEdge, tokens_.all);
+          edge_buffer(value(op.inputs.front()));
+          m.gathered_input_grad = edge_matrix(value(op.inputs.front()));
         }
     }
   }
@@ -282,7 +295,7 @@ class UnitPlanner {
     }
     m.gathered_grad = m.dropped_grad;
     if (tokens_.is_split) {
-      if (op.kind == OpKind::Lookup) edge_buffer();
+      if (op.kind == OpKind::Lookup) edge_buffer(value(op.outputs.front()));
       m.gathered_grad = op.kind == OpKind::Lookup
                             ? scratch_matrix(kEdge, tokens_.all)
                             : grad_tensor("d" + op.name + ".gathered_TC", tokens_.all);
@@ -354,18 +367,19 @@ class UnitPlanner {
         m.all_outputs.column = 0;
         m.all_outputs.cols = m.all_outputs.stride;
       }
-      m.gathered_input = op.enter && tokens_.is_split ? scratch_matrix(kEdge, tokens_.all)
+      m.gathered_input = op.enter && tokens_.is_split ? edge_matrix(value(op.inputs.front()))
                          : op.inputs.empty()          ? Stored{}
                                                       : m.inputs.front();
-      if (op.enter && tokens_.is_split) add_edge();
+      if (op.enter && tokens_.is_split) add_edge(value(op.inputs.front()));
       m.partial = op.leave && tokens_.is_split ? scratch_matrix(kEdge, tokens_.all) : m.all_outputs;
-      if (op.leave && tokens_.is_split) add_edge();
+      if (op.leave && tokens_.is_split) add_edge(value(op.outputs.front()));
       m.early_residual = stored(op.early_residual);
       m.late_residual = stored(op.late_residual);
     }
   }
-  void add_edge() {
-    add_tensor({Space::Scratch, kEdge, Shape{tokens_.all, shard_.d_model}, shape_.compute});
+  void add_edge(const Value& value) {
+    const Shape shape{tokens_.all, cols_of(value)};
+    add_tensor({Space::Scratch, name_of_edge(value), shape, shape_.compute});
   }
 
   // Gradients that W reads are kept from B to W if these are separate actions. A unit with nothing
@@ -405,8 +419,7 @@ class UnitPlanner {
   bool is_first_;
   TokenCounts tokens_;
   std::vector<ValueBuffer> buffers_;
-  std::vector<Columns> columns_;  // [value]
-  int edge_ = -1;
+  std::vector<Columns> columns_;                                  // [value]
   std::vector<Stored> grads_;                                     // [value]: as far as B has come
   std::map<std::string, std::pair<int64_t, int64_t>> own_grads_;  // name to rows and columns
   std::set<std::string> read_by_weights_;                         // names of gradients

@@ -5,10 +5,12 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "graph/absorb.h"
 #include "graph/all_passes.h"
 #include "graph/model_graphs.h"
 #include "nn/adapter.h"
 #include "nn/cached_attention.h"
+#include "nn/latent_attention.h"
 #include "nn/rope_table.h"
 
 namespace trireme {
@@ -18,6 +20,12 @@ constexpr const char* kHidden = "hidden_SC";  // the residual stream, of one lay
 constexpr const char* kHeadInput = "head_input_SC";
 
 std::string cache_name(const StageUnit& unit) { return unit.name + ".cache"; }
+
+// Numbers of one token in the cache of a layer.
+int64_t cache_width(const ModelSpec& model) {
+  return model.has_latents() ? model.kv_lora_rank + model.qk_rope_head_dim
+                             : model.k_width() + model.v_width();
+}
 
 // How many tokens one expert takes does not follow those beside it.
 ModelSpec without_capacity(ModelSpec model) {
@@ -40,7 +48,7 @@ Graph without_loss(Graph graph) {
 StageUnits decoder_units(const ModelSpec& model, const ModelShard& shard, const StageShape& shape) {
   StageUnits result;
   const auto forward_graph = [&](Graph graph) {
-    return without_loss(fused_graph(std::move(graph), shape));
+    return without_loss(absorb(fused_graph(std::move(graph), shape)));
   };
   for_each_unit(model, whole_model(model), forward_graph, [&](const Graph& graph, bool is_new) {
     if (is_new) {
@@ -96,7 +104,7 @@ void Decoder::add_tables(const StageUnits& units) {
       if (!tensor.is_gradient) add(tensor.name, tensor.shape, tensor.dtype);
     }
     if (!unit.param_prefix.empty()) {
-      add(cache_name(unit), Shape{S, 2 * model_.kv_width()}, shape_.compute);
+      add(cache_name(unit), Shape{S, cache_width(model_)}, shape_.compute);
     }
   }
   tables_.saved = tables_.scratch;
@@ -110,9 +118,12 @@ void Decoder::bind_units(const StageUnits& units, const Frame& params) {
     const UnitKind& kind = units.kind_of(unit);
     for (size_t op = 0; op < kind.graph.ops.size(); ++op) {
       const OpBinding b(binding, kind, unit, op, params, params);
-      if (kind.graph.ops[op].kind == OpKind::Attention) {
-        const MatrixRef cache_S_2K = matrix(frame.at(cache_name(unit)));
-        ops_.push_back(std::make_unique<CachedAttention>(b, cache_S_2K));
+      const OpKind op_kind = kind.graph.ops[op].kind;
+      if (op_kind == OpKind::Attention) {
+        ops_.push_back(std::make_unique<CachedAttention>(b, matrix(frame.at(cache_name(unit)))));
+      } else if (op_kind == OpKind::LatentAttention) {
+        ops_.push_back(
+            std::make_unique<CachedLatentAttention>(b, matrix(frame.at(cache_name(unit)))));
       } else {
         ops_.push_back(bind_op(b));
       }

@@ -11,9 +11,10 @@
 
 namespace trireme {
 
-// Generates from a whole model with a cache of keys and values: the forward ops of its graphs, but
-// attention reads the cache, and the head ends with the logits of the last token. It reads the
-// parameters where they lie and owns everything else; nothing is allocated after construction.
+// Generates from a whole model with a cache of keys and values, or of the latents that they are
+// made from: the forward ops of its graphs, but attention reads the cache, and the head ends with
+// the logits of the last token. It reads the parameters where they lie and owns everything else;
+// nothing is allocated after construction.
 class Decoder {
  public:
   Decoder(const ModelSpec& model, const Frame& params, DType compute);

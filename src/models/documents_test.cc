@@ -15,7 +15,8 @@ Outcome run_documents(const ModelSpec& model, Way way, int tp = 1, int cp = 1) {
 
 // Dropout, biases, experts, tied tables, learned and rotary positions.
 TEST(DocumentMask, LossesAndEveryGradientAreThoseOfOneRank) {
-  for (const char* name : {"gpt2_dropout_tied", "llama_dropout", "moe", "llama_lora", "parallel"}) {
+  for (const char* name : {"gpt2_dropout_tied", "llama_dropout", "moe", "llama_lora", "parallel",
+                           "llama_window", "llama_qk_norm"}) {
     const ModelSpec model = model_of(name);
     const Outcome one = run_documents(model, {});
     for (const ContextExchange exchange : {ContextExchange::Ring, ContextExchange::AllToAll}) {

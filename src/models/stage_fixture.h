@@ -67,6 +67,20 @@ inline ModelSpec model_of(const std::string& name) {
   if (name == "moe_capacity") config.capacity_factor = 0.75;
   if (name == "moe_dense_first") config.dense_layers = 1;
   if (name == "llama_dropout") config.dropout = 0.3;
+  if (name == "llama_qk_norm") config.qk_norm = true;
+  if (name == "llama_window") config.window = 5;
+  if (name.ends_with("latent")) {
+    config.kv_heads = 0;
+    config.kv_lora_rank = 10;
+    config.q_lora_rank = name == "llama_latent" ? 0 : 14;
+    config.qk_rope_head_dim = 4;
+    config.v_head_dim = 5;
+    config.rope_scaling = RopeScaling::Yarn;
+    config.rope_scaling_factor = 4.0;
+    config.rope_high_freq_factor = 32.0;
+    config.rope_original_seq_len = 64;
+    config.routed_scaling = 2.5;
+  }
   if (name == "microgpt") {
     config.norm = NormChoice::RmsNorm;
     config.activation = ActivationChoice::Relu;
@@ -115,7 +129,14 @@ inline const char* const kModels[] = {"gpt2_tied",
                                       "gpt2_dropout_lora_tied",
                                       "llama_lora",
                                       "moe_lora",
-                                      "parallel_lora"};
+                                      "parallel_lora",
+                                      "llama_qk_norm",
+                                      "moe_latent"};
+
+// Latent attention without a latent of queries is not cut over tp.
+inline bool has_tensor_parallelism(const ModelSpec& model) {
+  return !model.has_latents() || model.q_lora_rank > 0;
+}
 
 class TestStage;
 

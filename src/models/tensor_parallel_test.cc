@@ -12,6 +12,7 @@ namespace {
 TEST(TensorParallel, InitialParametersArePartsOfTheWhole) {
   for (const char* name : kModels) {
     const ModelSpec model = model_of(name);
+    if (!has_tensor_parallelism(model)) continue;
     const Outcome one = run_stage(model, fastest_kernels(), 1, {});
     for (const int tp : {2, 4})
       EXPECT_EQ(run_stage(model, fastest_kernels(), tp, {}).params, one.params);
@@ -21,6 +22,7 @@ TEST(TensorParallel, InitialParametersArePartsOfTheWhole) {
 TEST(TensorParallel, LossesAndEveryGradientAreThoseOfOneRank) {
   for (const char* name : kModels) {
     const ModelSpec model = model_of(name);
+    if (!has_tensor_parallelism(model)) continue;
     const Outcome one = run_stage(model, fastest_kernels(), 1, {});
     for (const int tp : {1, 2, 4}) {
       for (const bool sequence_parallel : {false, true}) {
@@ -118,6 +120,7 @@ TEST(ContextParallel, LossesAndEveryGradientAreThoseOfOneRank) {
     const Outcome one = run_stage(model, fastest_kernels(), 1, {});
     for (const int cp : {2, 3}) {
       for (const int tp : {1, 2}) {
+        if (tp > 1 && !has_tensor_parallelism(model)) continue;
         for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
           const bool split = recompute == Recompute::Selective;
           const Way way{.recompute = recompute,
@@ -146,7 +149,8 @@ TEST(TensorParallel, OneRankWithItsSequenceInOnePartHasTheSameBits) {
 TEST(TensorParallel, InSlicesEveryRankLeavesTheBitsOfOne) {
   for (const char* name : kModels) {
     const ModelSpec model = model_of(name);
-    const bool is_refused = model.has_experts() || model.parallel_block || model.has_adapters();
+    const bool is_refused = model.has_experts() || model.parallel_block || model.has_adapters() ||
+                            model.qk_norm || model.has_latents();
     if (is_refused) continue;  // in this mode
     const int slices = most_slices(model);
     EXPECT_GE(slices, 2) << name;
@@ -174,6 +178,7 @@ TEST(TensorParallel, InSlicesEveryRankLeavesTheBitsOfOne) {
 TEST(TensorParallel, MovingInPiecesChangesOrdersOfSumsAlone) {
   for (const char* name : kModels) {
     const ModelSpec model = model_of(name);
+    if (!has_tensor_parallelism(model)) continue;
     const Outcome one = run_stage(model, fastest_kernels(), 1, {});
     for (const int tp : {1, 2, 4}) {
       for (const bool sequence_parallel : {false, true}) {

@@ -19,7 +19,9 @@ AllToAllAttention::AllToAllAttention(const AttentionShape& local, const ContextC
     : whole_(with_heads_of_one_rank(local, chunks)),
       chunks_(chunks),
       q_width_(whole_.num_heads * whole_.head_dim),
-      kv_width_(whole_.num_kv_heads * whole_.head_dim),
+      k_width_(whole_.num_kv_heads * whole_.head_dim),
+      v_width_(whole_.num_kv_heads * whole_.out_dim()),
+      out_width_(whole_.num_heads * whole_.out_dim()),
       send_(matrix(scratch.at("heads.send_TX"))),
       recv_(matrix(scratch.at("heads.recv_TX"))),
       heads_N_(matrix(scratch.at("heads.operands_NX"))),
@@ -123,9 +125,9 @@ TensorRef AllToAllAttention::max_of_heads(const TensorRef& max_H) const {
 void AllToAllAttention::forward(Ctx& ctx, const ContextForward& f) const {
   TRIREME_CHECK(ctx.cp.size() == chunks_.cp && ctx.cp.rank() == chunks_.rank,
                 "the chunks are this rank's");
-  const MatrixRef qkv_N = cols_of(heads_N_, 0, q_width_ + 2 * kv_width_);
-  const MatrixRef out_N = cols_of(heads_N_, qkv_N.cols, q_width_);
-  const Operand qkv[] = {{f.q_TQ, q_width_}, {f.k_TK, kv_width_}, {f.v_TK, kv_width_}};
+  const MatrixRef qkv_N = cols_of(heads_N_, 0, qkv_width());
+  const MatrixRef out_N = cols_of(heads_N_, qkv_N.cols, out_width_);
+  const Operand qkv[] = {{f.q_TQ, q_width_}, {f.k_TK, k_width_}, {f.v_TK, v_width_}};
   to_heads(ctx, qkv, qkv_N);
   ctx.kernels.attention_forward(ctx.stream, {whole_,
                                              dropout_of(f.dropout),
@@ -136,32 +138,32 @@ void AllToAllAttention::forward(Ctx& ctx, const ContextForward& f) const {
                                              of_heads(f.lse_HT),
                                              {f.documents.first_N},
                                              max_of_heads(f.max_H)});
-  const Operand out[] = {{f.out_TQ, q_width_}};
+  const Operand out[] = {{f.out_TQ, out_width_}};
   to_tokens(ctx, out_N, out);
 }
 
 void AllToAllAttention::backward(Ctx& ctx, const ContextBackward& b) const {
   const Operand operands[] = {{b.q_TQ, q_width_},
-                              {b.k_TK, kv_width_},
-                              {b.v_TK, kv_width_},
-                              {b.out_TQ, q_width_},
-                              {b.dout_TQ, q_width_}};
+                              {b.k_TK, k_width_},
+                              {b.v_TK, v_width_},
+                              {b.out_TQ, out_width_},
+                              {b.dout_TQ, out_width_}};
   to_heads(ctx, operands, heads_N_);
-  const int64_t qkv_width = q_width_ + 2 * kv_width_;
-  ctx.kernels.attention_backward(ctx.stream, {whole_,
-                                              dropout_of(b.dropout),
-                                              q_of(heads_N_),
-                                              k_of(heads_N_),
-                                              v_of(heads_N_),
-                                              cols_of(heads_N_, qkv_width, q_width_),
-                                              cols_of(heads_N_, qkv_width + q_width_, q_width_),
-                                              of_heads(b.lse_HT),
-                                              of_heads(b.delta_HT),
-                                              q_of(dheads_N_),
-                                              k_of(dheads_N_),
-                                              v_of(dheads_N_),
-                                              {b.documents.first_N}});
-  const Operand gradients[] = {{b.dq_TQ, q_width_}, {b.dk_TK, kv_width_}, {b.dv_TK, kv_width_}};
+  ctx.kernels.attention_backward(ctx.stream,
+                                 {whole_,
+                                  dropout_of(b.dropout),
+                                  q_of(heads_N_),
+                                  k_of(heads_N_),
+                                  v_of(heads_N_),
+                                  cols_of(heads_N_, qkv_width(), out_width_),
+                                  cols_of(heads_N_, qkv_width() + out_width_, out_width_),
+                                  of_heads(b.lse_HT),
+                                  of_heads(b.delta_HT),
+                                  q_of(dheads_N_),
+                                  k_of(dheads_N_),
+                                  v_of(dheads_N_),
+                                  {b.documents.first_N}});
+  const Operand gradients[] = {{b.dq_TQ, q_width_}, {b.dk_TK, k_width_}, {b.dv_TK, v_width_}};
   to_tokens(ctx, dheads_N_, gradients);
 }
 

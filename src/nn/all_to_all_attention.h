@@ -43,17 +43,18 @@ class AllToAllAttention final : public ContextAttention {
   TensorRef of_heads(const TensorRef& statistic_HT) const;
   TensorRef max_of_heads(const TensorRef& max_H) const;
   MatrixRef q_of(const MatrixRef& heads_N) const { return cols_of(heads_N, 0, q_width_); }
-  MatrixRef k_of(const MatrixRef& heads_N) const { return cols_of(heads_N, q_width_, kv_width_); }
+  MatrixRef k_of(const MatrixRef& heads_N) const { return cols_of(heads_N, q_width_, k_width_); }
   MatrixRef v_of(const MatrixRef& heads_N) const {
-    return cols_of(heads_N, q_width_ + kv_width_, kv_width_);
+    return cols_of(heads_N, q_width_ + k_width_, v_width_);
   }
+  int64_t qkv_width() const { return q_width_ + k_width_ + v_width_; }
 
   AttentionShape whole_;  // this rank's heads of whole sequences
   ContextChunks chunks_;
-  int64_t q_width_, kv_width_;  // of this rank's heads
-  MatrixRef send_, recv_;       // blocks by rank, [T, width of the operands]
-  MatrixRef heads_N_;           // q, k, v, out, dout
-  MatrixRef dheads_N_;          // dq, dk, dv
+  int64_t q_width_, k_width_, v_width_, out_width_;  // of this rank's heads
+  MatrixRef send_, recv_;                            // blocks by rank, [T, width of the operands]
+  MatrixRef heads_N_;                                // q, k, v, out, dout
+  MatrixRef dheads_N_;                               // dq, dk, dv
 };
 
 }  // namespace trireme

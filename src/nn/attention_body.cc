@@ -1,7 +1,6 @@
 #include "nn/attention_body.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "graph/op_placement.h"
@@ -52,13 +51,7 @@ class WholeAttention final : public ContextAttention {
 
 std::unique_ptr<ContextAttention> context_attention(const OpBinding& b) {
   const ModelShard& model = b.model();
-  const AttentionShape local{b.shape().micro_sequences,
-                             model.local_len(),
-                             model.local_len(),
-                             model.heads,
-                             model.kv_heads,
-                             model.head_dim,
-                             1.0f / std::sqrt(static_cast<float>(model.head_dim))};
+  const AttentionShape local = attention_shape(model, b.shape().micro_sequences);
   switch (context_strategy(b.shape())) {
     case ContextStrategy::WholeSequences:
       break;
@@ -76,6 +69,7 @@ AttentionBody::AttentionBody(const OpBinding& b)
     : model_(b.model()),
       dropout_key_(b.key_of(b.op().name + ".dropout")),
       over_contexts_(context_attention(b)),
+      window_(b),
       q_TQ_(b.input(0)),
       k_TK_(b.input(1)),
       v_TK_(b.input(2)),
@@ -96,15 +90,17 @@ AttentionDropout AttentionBody::dropout_of(const MicrobatchInfo& info) const {
 void AttentionBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
   const TensorRef max_H = m(max_H_);
   if (max_H) std::fill_n(max_H.as<float>(), max_H.num_elements(), kNoLogit);
-  over_contexts_->forward(ctx, {dropout_of(info), m(q_TQ_), m(k_TK_), m(v_TK_), m(o_TQ_),
-                                m(lse_HT_), info.documents, max_H});
+  const MatrixRef q_TQ = m(q_TQ_);
+  over_contexts_->forward(ctx, {dropout_of(info), q_TQ, m(k_TK_), m(v_TK_), m(o_TQ_), m(lse_HT_),
+                                window_(info, m, q_TQ.rows), max_H});
 }
 
 void AttentionBody::backward_input(Ctx& ctx, const MicrobatchInfo& info,
                                    const SlotMemory& m) const {
+  const MatrixRef q_TQ = m(q_TQ_);
   over_contexts_->backward(
-      ctx, {dropout_of(info), m(q_TQ_), m(k_TK_), m(v_TK_), m(o_TQ_), m(do_TQ_), m(lse_HT_),
-            m(delta_HT_), m(dq_TQ_), m(dk_TK_), m(dv_TK_), info.documents});
+      ctx, {dropout_of(info), q_TQ, m(k_TK_), m(v_TK_), m(o_TQ_), m(do_TQ_), m(lse_HT_),
+            m(delta_HT_), m(dq_TQ_), m(dk_TK_), m(dv_TK_), window_(info, m, q_TQ.rows)});
 }
 
 }  // namespace trireme

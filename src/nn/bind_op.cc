@@ -22,6 +22,8 @@ std::unique_ptr<OpBody> bind_op(const OpBinding& b) {
       return std::make_unique<GroupedLinearBody>(b);
     case OpKind::Rope:
       return std::make_unique<RopeBody>(b);
+    case OpKind::Concat:
+      return std::make_unique<ConcatBody>(b);
     case OpKind::Attention:
       return std::make_unique<AttentionBody>(b);
     case OpKind::Activation:
@@ -45,6 +47,7 @@ std::unique_ptr<OpBody> bind_op(const OpBinding& b) {
     case OpKind::Count:
     case OpKind::Choose:
     case OpKind::SoftmaxParts:
+    case OpKind::LatentAttention:  // of the decoder, which has its cache
       break;
   }
   TRIREME_CHECK(false, "the pass fuse joins this op to another: " + b.op().name);

@@ -2,6 +2,7 @@
 
 #include "nn/op_binding.h"
 #include "nn/op_body.h"
+#include "nn/query_window.h"
 
 namespace trireme {
 
@@ -9,14 +10,15 @@ namespace trireme {
 // into which their own are put first. Forward only.
 class CachedAttention final : public OpBody {
  public:
-  // cache_S_2K: keys, then values, of every position; borrowed.
-  CachedAttention(const OpBinding& b, const MatrixRef& cache_S_2K);
+  // cache_SX: keys, then values, of every position; borrowed.
+  CachedAttention(const OpBinding& b, const MatrixRef& cache_SX);
   void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
 
  private:
   ModelShard model_;
+  QueryWindow window_;
   MatrixAt q_TQ_, k_TK_, v_TK_, o_TQ_;
-  MatrixRef cache_S_2K_;
+  MatrixRef cache_SX_;
 };
 
 }  // namespace trireme

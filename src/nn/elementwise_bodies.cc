@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "graph/axis_part.h"
 #include "nn/residual.h"
 
 namespace trireme {
@@ -80,22 +81,83 @@ void ActivationBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotM
   }
 }
 
+namespace {
+
+// The columns from the turned part of the first head on, which is the last of the head's.
+MatrixAt from_turned_part(MatrixAt x_TD, int64_t head_width, int64_t turned) {
+  const int64_t before = head_width - turned;
+  x_TD.offset += before * size_of(x_TD.dtype);
+  x_TD.cols -= before;
+  return x_TD;
+}
+
+}  // namespace
+
 RopeBody::RopeBody(const OpBinding& b)
-    : head_dim_(b.model().head_dim),
+    : turned_(b.model().rope_dim()),
+      head_width_(part_of(b.output_value().dims.back(), b.model(), b.model()).count),
       seq_len_(b.model().local_len()),
-      x_TD_(b.output()),
-      dx_TD_(b.output_grad()),
+      x_TD_(from_turned_part(b.output(), head_width_, turned_)),
+      dx_TD_(from_turned_part(b.output_grad(), head_width_, turned_)),
       cos_SD_(b.tensor("rope.cos_SD")),
       sin_SD_(b.tensor("rope.sin_SD")) {}
 
 void RopeBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
-  ctx.kernels.rope(ctx.stream, {Rotation::Forward, m(x_TD_), head_dim_, m(cos_SD_), m(sin_SD_),
-                                seq_len_, info.first_position, info.documents.position_T});
+  ctx.kernels.rope(ctx.stream,
+                   {Rotation::Forward, m(x_TD_), turned_, m(cos_SD_), m(sin_SD_), seq_len_,
+                    info.first_position, info.documents.position_T, head_width_});
 }
 
 void RopeBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
-  ctx.kernels.rope(ctx.stream, {Rotation::Inverse, m(dx_TD_), head_dim_, m(cos_SD_), m(sin_SD_),
-                                seq_len_, info.first_position, info.documents.position_T});
+  ctx.kernels.rope(ctx.stream,
+                   {Rotation::Inverse, m(dx_TD_), turned_, m(cos_SD_), m(sin_SD_), seq_len_,
+                    info.first_position, info.documents.position_T, head_width_});
+}
+
+ConcatBody::ConcatBody(const OpBinding& b)
+    : x_TX_(b.input(0)),
+      shared_TP_(b.input(1)),
+      y_TY_(b.output()),
+      dy_TY_(b.output_grad()),
+      dx_TX_(b.input_grad(0)),
+      dshared_TP_(b.input_grad(1)),
+      sum_TP_(b.matrix_of(b.op().name + ".shared_grad_Tp")) {
+  const Value& y = b.output_value();
+  heads_ = part_of(y.dims[1], b.model(), b.model()).count;
+  TRIREME_CHECK(!b.input_grad_addend(0) && !b.input_grad_addend(1),
+                "what is put side by side has no other reader");
+}
+
+// visit(part of x, part of y where it lies, part of y where `shared` lies) of every head.
+template <typename Visit>
+void ConcatBody::for_each_head(const MatrixRef& x_TX, const MatrixRef& y_TY, Visit&& visit) const {
+  const int64_t own = x_TX.cols / heads_, all = y_TY.cols / heads_;
+  for (int64_t head = 0; head < heads_; ++head) {
+    visit(cols_of(x_TX, head * own, own), cols_of(y_TY, head * all, own),
+          cols_of(y_TY, head * all + own, all - own));
+  }
+}
+
+void ConcatBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  const MatrixRef shared_TP = m(shared_TP_);
+  for_each_head(m(x_TX_), m(y_TY_),
+                [&](const MatrixRef& x, const MatrixRef& y_own, const MatrixRef& y_shared) {
+                  ctx.kernels.copy_matrix(ctx.stream, {x, y_own});
+                  ctx.kernels.copy_matrix(ctx.stream, {shared_TP, y_shared});
+                });
+}
+
+// The gradients of all heads are summed in fp32.
+void ConcatBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  const MatrixRef sum_TP = m(sum_TP_);
+  Write write = Write::Overwrite;
+  for_each_head(m(dx_TX_), m(dy_TY_),
+                [&](const MatrixRef& dx, const MatrixRef& dy_own, const MatrixRef& dy_shared) {
+                  ctx.kernels.copy_matrix(ctx.stream, {dy_own, dx});
+                  ctx.kernels.copy_matrix(ctx.stream, {dy_shared, sum_TP, write});
+                  write = Write::Accumulate;
+                });
+  ctx.kernels.copy_matrix(ctx.stream, {sum_TP, m(dshared_TP_)});
 }
 
 ScaleBody::ScaleBody(const OpBinding& b)

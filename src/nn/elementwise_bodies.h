@@ -22,7 +22,7 @@ class ActivationBody final : public OpBody {
   TensorAt weight_R_, begin_R_, dweight_R_;  // of experts
 };
 
-// Rotary positions of every head, in place.
+// Rotary positions of every head, or of the last columns of each, in place.
 class RopeBody final : public OpBody {
  public:
   explicit RopeBody(const OpBinding& b);
@@ -30,9 +30,26 @@ class RopeBody final : public OpBody {
   void backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
 
  private:
-  int64_t head_dim_, seq_len_;
-  MatrixAt x_TD_, dx_TD_;
+  int64_t turned_, head_width_, seq_len_;
+  MatrixAt x_TD_, dx_TD_;  // from the first turned column on
   TensorAt cos_SD_, sin_SD_;
+};
+
+// Every head of y: that of x, then `shared`, which all heads have. Legend: P columns of `shared`.
+class ConcatBody final : public OpBody {
+ public:
+  explicit ConcatBody(const OpBinding& b);
+  void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+  void backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+
+ private:
+  template <typename Visit>
+  void for_each_head(const MatrixRef& x_TX, const MatrixRef& y_TY, Visit&& visit) const;
+
+  int64_t heads_ = 0;
+  MatrixAt x_TX_, shared_TP_, y_TY_;
+  MatrixAt dy_TY_, dx_TX_, dshared_TP_;
+  MatrixAt sum_TP_;  // fp32
 };
 
 // y = gain x, every channel with its own gain.

@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// y = norm(x), layer norm or RMS norm of every token.
+// y = norm(x), layer norm or RMS norm of every token, or of every head of it with the same gain.
 class NormBody final : public OpBody {
  public:
   explicit NormBody(const OpBinding& b);
@@ -17,6 +17,7 @@ class NormBody final : public OpBody {
 
  private:
   NormKind kind_;
+  int64_t num_norms_;  // of a token
   float eps_;
   TensorRef gain_C_, bias_C_;  // absent: 1, 0
   MatrixAt x_TC_, y_TC_, dy_TC_;

@@ -46,8 +46,10 @@ TensorAt OpBinding::tensor(const std::string& name_inside) const {
     const TensorTable& table = table_of(stage_.tables, base);
     if (!stage_.trains && !table.contains(place.name)) return {};
     const TensorSpec& tensor = table.at(place.name);
+    // Other tensors may happen to have as many numbers as there are tokens.
     const int64_t tokens = TokenCounts(stage_.model, stage_.shape).all;
-    return {base, tensor.dtype, tensor.offset, tensor.shape, tensor.shape == Shape{tokens}};
+    const bool is_by_token = name_inside.ends_with("_T") && tensor.shape == Shape{tokens};
+    return {base, tensor.dtype, tensor.offset, tensor.shape, is_by_token};
   }
   return {};
 }

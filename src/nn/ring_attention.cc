@@ -141,7 +141,7 @@ void RingAttention::forward(Ctx& ctx, const ContextForward& f) const {
       ctx.kernels.attention_forward(
           ctx.stream, {local_, own_dropout(f.dropout), f.q_TQ, f.k_TK, f.v_TK, f.out_TQ, f.lse_HT,
                        own_window(f.documents), f.max_H});
-      ctx.kernels.copy_matrix(ctx.stream, {f.out_TQ, sum_TQ_});
+      ctx.kernels.copy_matrix(ctx.stream, {f.out_TQ, outputs(sum_TQ_)});
     } else {
       const ContextChunks owner = owner_at(step);
       for (int64_t s = 0; s < local_.num_sequences; ++s) {
@@ -150,7 +150,7 @@ void RingAttention::forward(Ctx& ctx, const ContextForward& f) const {
     }
     if (transfer) transfer->wait();
   }
-  ctx.kernels.copy_matrix(ctx.stream, {sum_TQ_, f.out_TQ});
+  ctx.kernels.copy_matrix(ctx.stream, {outputs(sum_TQ_), f.out_TQ});
 }
 
 void RingAttention::attend(Ctx& ctx, const ContextForward& f, const ContextChunks& owner,
@@ -158,7 +158,7 @@ void RingAttention::attend(Ctx& ctx, const ContextForward& f, const ContextChunk
                            const MatrixRef& lse_HT) const {
   const int64_t L = local_.q_len, row = pair.sequence * L + pair.query;
   const MatrixRef kv = rows_of(kv_TW, pair.sequence * L + pair.key, pair.num_keys);
-  const MatrixRef part = rows_of(part_LQ_, 0, pair.num_queries);
+  const MatrixRef part = rows_of(outputs(part_LQ_), 0, pair.num_queries);
   ctx.kernels.attention_forward(
       ctx.stream,
       {shape_of(pair), dropout_of(f.dropout, owner, pair), rows_of(f.q_TQ, row, pair.num_queries),
@@ -167,7 +167,7 @@ void RingAttention::attend(Ctx& ctx, const ContextForward& f, const ContextChunk
   ctx.kernels.attention_merge(
       ctx.stream,
       {local_.num_heads, part, by_head(part_lse_HL_, local_.num_heads, pair.num_queries),
-       rows_of(sum_TQ_, row, pair.num_queries), cols_of(lse_HT, row, pair.num_queries)});
+       rows_of(outputs(sum_TQ_), row, pair.num_queries), cols_of(lse_HT, row, pair.num_queries)});
 }
 
 void RingAttention::backward(Ctx& ctx, const ContextBackward& b) const {
@@ -196,7 +196,7 @@ void RingAttention::backward(Ctx& ctx, const ContextBackward& b) const {
   // One step more, and the gradients are home.
   const MatrixRef& home_TW = dkv_TW_[cp.size() % 2];
   RingStep(cp, dkv_TW_[(cp.size() + 1) % 2], home_TW, kGradientsTag).wait();
-  ctx.kernels.copy_matrix(ctx.stream, {sum_TQ_, b.dq_TQ});
+  ctx.kernels.copy_matrix(ctx.stream, {queries(sum_TQ_), b.dq_TQ});
   ctx.kernels.copy_matrix(ctx.stream, {keys(home_TW), b.dk_TK});
   ctx.kernels.copy_matrix(ctx.stream, {values(home_TW), b.dv_TK});
 }
@@ -205,7 +205,7 @@ void RingAttention::differentiate_own(Ctx& ctx, const ContextBackward& b) const 
   ctx.kernels.attention_backward(
       ctx.stream, {local_, own_dropout(b.dropout), b.q_TQ, b.k_TK, b.v_TK, b.out_TQ, b.dout_TQ,
                    b.lse_HT, b.delta_HT, b.dq_TQ, b.dk_TK, b.dv_TK, own_window(b.documents)});
-  ctx.kernels.copy_matrix(ctx.stream, {b.dq_TQ, sum_TQ_});
+  ctx.kernels.copy_matrix(ctx.stream, {b.dq_TQ, queries(sum_TQ_)});
   ctx.kernels.copy_matrix(ctx.stream, {b.dk_TK, keys(dkv_TW_[0])});
   ctx.kernels.copy_matrix(ctx.stream, {b.dv_TK, values(dkv_TW_[0])});
 }
@@ -224,10 +224,11 @@ void RingAttention::differentiate(Ctx& ctx, const ContextBackward& b, const Cont
       {shape_of(pair), dropout_of(b.dropout, owner, pair), rows_of(b.q_TQ, row, count), keys(kv),
        values(kv), rows_of(b.out_TQ, row, count), rows_of(b.dout_TQ, row, count),
        flat_statistic(part_lse_HL_, local_.num_heads, count),
-       flat_statistic(part_delta_HL_, local_.num_heads, count), rows_of(part_LQ_, 0, count),
-       keys(part_kv), values(part_kv), window_of(b.documents, owner, pair)});
-  ctx.kernels.copy_matrix(
-      ctx.stream, {rows_of(part_LQ_, 0, count), rows_of(sum_TQ_, row, count), Write::Accumulate});
+       flat_statistic(part_delta_HL_, local_.num_heads, count),
+       rows_of(queries(part_LQ_), 0, count), keys(part_kv), values(part_kv),
+       window_of(b.documents, owner, pair)});
+  ctx.kernels.copy_matrix(ctx.stream, {rows_of(queries(part_LQ_), 0, count),
+                                       rows_of(queries(sum_TQ_), row, count), Write::Accumulate});
 }
 
 void RingAttention::add_gradients(Ctx& ctx, const Pair& pair, const MatrixRef& dkv_TW) const {

@@ -11,7 +11,8 @@ class Frame;
 // (ContextChunks). Every rank keeps its queries; keys and values go round the ring while they are
 // attended to, and the results over each rank's keys are merged online. Backward, the gradients of
 // keys and values go round behind them and end where they began. Legend: T this rank's tokens of
-// all sequences, L of one, H heads, D head_dim, K kv heads, Q = H D, W = 2 K D: keys, then values.
+// all sequences, L of one, H heads, D head_dim, O width of a head of values, K kv heads, Q = H
+// max(D, O), W = K D + K O: keys, then values.
 class RingAttention final : public ContextAttention {
  public:
   // `local`: of this rank's tokens (q_len = kv_len = chunks.local_len()). Nothing in the scratch is
@@ -45,9 +46,17 @@ class RingAttention final : public ContextAttention {
   void differentiate(Ctx& ctx, const ContextBackward& b, const ContextChunks& owner,
                      const Pair& pair, const MatrixRef& kv_TW) const;
   void add_gradients(Ctx& ctx, const Pair& pair, const MatrixRef& dkv_TW) const;
-  MatrixRef keys(const MatrixRef& kv_TW) const { return cols_of(kv_TW, 0, kv_TW.cols / 2); }
+  MatrixRef keys(const MatrixRef& kv_TW) const { return cols_of(kv_TW, 0, key_width()); }
   MatrixRef values(const MatrixRef& kv_TW) const {
-    return cols_of(kv_TW, kv_TW.cols / 2, kv_TW.cols / 2);
+    return cols_of(kv_TW, key_width(), kv_TW.cols - key_width());
+  }
+  int64_t key_width() const { return local_.num_kv_heads * local_.head_dim; }
+  // Queries or their gradients, and outputs, where both have room.
+  MatrixRef queries(const MatrixRef& x_TQ) const {
+    return cols_of(x_TQ, 0, local_.num_heads * local_.head_dim);
+  }
+  MatrixRef outputs(const MatrixRef& x_TQ) const {
+    return cols_of(x_TQ, 0, local_.num_heads * local_.out_dim());
   }
 
   AttentionShape local_;

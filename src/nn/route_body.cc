@@ -44,7 +44,8 @@ void RouteBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& 
                                  .lse_T = r.lse_T,
                                  .expert_Tk = r.expert_Tk,
                                  .weight_Tk = r.weight_Tk,
-                                 .is_chosen = info.is_routed});
+                                 .is_chosen = info.is_routed,
+                                 .scale = static_cast<float>(model_.routed_scaling)});
   earlier_.count(ctx, model_.chunks, r.expert_Tk);
   ctx.kernels.sort_visits(ctx.stream, {.expert_Tk = r.expert_Tk,
                                        .weight_Tk = r.weight_Tk,
@@ -84,7 +85,8 @@ void RouteBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory
                               .count_nE = r.count_nE,
                               .balance = has_losses ? static_cast<float>(balance) : 0.0f,
                               .z = has_losses ? static_cast<float>(z) : 0.0f,
-                              .dlogits_TE = m(dlogits_TE_)});
+                              .dlogits_TE = m(dlogits_TE_),
+                              .scale = static_cast<float>(model_.routed_scaling)});
   multiply(ctx, {.form = MatmulForm::NN,
                  .a = m(dlogits_TE_),
                  .b = weight_EC_,

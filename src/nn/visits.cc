@@ -22,8 +22,6 @@ RouteAt RouteAt::bind(const OpBinding& b) {
   at.taken_E = b.tensor("exchange.taken_E");
   at.counts_2P = b.tensor("exchange.counts_2P");
   at.count_nE.is_by_token = false;
-  at.token_A.is_by_token = at.weight_A.is_by_token = at.weight_R.is_by_token = false;
-  at.begin_E.is_by_token = at.begin_R.is_by_token = at.load_E.is_by_token = false;
   return at;
 }
 

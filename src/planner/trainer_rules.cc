@@ -76,16 +76,17 @@ TrainerRules megatron_with_scores() {
 std::vector<KeptActivation> kept_by_layer(const ModelSpec& model, const TrainerRules& rules) {
   const double width = kElementBytes * double(model.d_model);
   const double queries = kElementBytes * double(model.q_width());
-  const double keys = kElementBytes * double(model.kv_width());
+  const double keys = kElementBytes * double(model.k_width() + model.v_width());
+  const double outputs = kElementBytes * double(model.o_width());
   const double mask = model.dropout > 0.0 ? kMaskBytes * double(model.d_model) : 0.0;
   const double log_sums = 4.0 * double(model.heads);
   return {{"input of the first norm", width},
           {"input of attention", width},
           {"queries", queries, Cut::Tensor},
-          {"keys and values", 2.0 * keys, Cut::Tensor},
+          {"keys and values", keys, Cut::Tensor},
           {"scores", rules.stores_scores ? score_bytes(model) : 0.0, Cut::Tensor, true},
           {"sums of exponentials", rules.stores_scores ? 0.0 : log_sums, Cut::Tensor},
-          {"output of attention", queries, Cut::Tensor},
+          {"output of attention", outputs, Cut::Tensor},
           {"mask behind attention", mask},
           {"input of the second norm", width},
           {"input of the MLP", width},
@@ -105,8 +106,8 @@ std::vector<KeptActivation> kept_with_selective(const ModelSpec& model, const Tr
   // The products of queries, values, the gate (or what goes up), and with a gate what goes down.
   return {{"input of the first norm", width},
           {"queries", queries, Cut::Tensor},
-          {"values", kElementBytes * double(model.kv_width()), Cut::Tensor},
-          {"output of attention", queries, Cut::Tensor},
+          {"values", kElementBytes * double(model.v_width()), Cut::Tensor},
+          {"output of attention", kElementBytes * double(model.o_width()), Cut::Tensor},
           {"sums of exponentials", 4.0 * double(model.heads), Cut::Tensor},
           {"before the activation function", hidden, Cut::Tensor},
           {"output of the MLP", model.mlp == MlpType::Swiglu ? width : 0.0}};
@@ -131,7 +132,7 @@ double share_held_for_weights(const ModelSpec& model, const TrainerRules& rules)
   double found = 0.0;
   for (const KeptActivation& kept : kept_by_layer(model, rules)) found += kept.bytes_per_token;
   const double width = double(model.d_model), hidden = double(model.d_ff);
-  const double inputs = 2.0 * width + double(model.q_width()) + hidden;
+  const double inputs = 2.0 * width + double(model.o_width()) + hidden;
   const double grads = double(model.qkv_width()) + 2.0 * width + double(model.up_width());
   return std::min(1.0, kElementBytes * (inputs + grads) / found);
 }

@@ -226,7 +226,7 @@ class ActionTraffic::Work {
   ContextBytes ring_bytes(const ModelShard& model) const {
     const int64_t cp = plan_.mesh.cp;
     const int64_t tokens = rank_->shape.micro_sequences * model.local_len();
-    const int64_t elements = tokens * 2 * model.kv_width();
+    const int64_t elements = tokens * (model.k_width() + model.v_width());
     const int64_t forward = elements * size_of(rank_->shape.compute) * (cp - 1);
     return {forward, forward + elements * size_of(DType::F32) * cp};
   }
@@ -239,8 +239,8 @@ class ActionTraffic::Work {
       return collective(Collective::AllToAll, along(MeshAxis::Cp, plan_.mesh.cp, 1),
                         rank_->coords.cp, tokens * width, {}, rank_->shape.compute, false);
     };
-    const int64_t qkv = model.qkv_width(), q = model.q_width();
-    return {sent(qkv) + sent(q), sent(qkv + 2 * q) + sent(qkv)};
+    const int64_t qkv = model.qkv_width(), out = model.o_width();
+    return {sent(qkv) + sent(out), sent(qkv + 2 * out) + sent(qkv)};
   }
 
   // In every layer with experts the cp ranks sum how many tokens of each sequence visit each

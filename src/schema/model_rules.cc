@@ -32,7 +32,7 @@ void sizes_of_model(ConfigRules& rules, const ModelConfig& model) {
 
 void head_rules(ConfigRules& rules, const ModelConfig& model) {
   const ModelSpec spec = with_defaults(model, 0);
-  rules.require(!spec.rope || spec.head_dim % 2 == 0,
+  rules.require(!spec.rope || spec.has_latents() || spec.head_dim % 2 == 0,
                 model.head_dim != 0 ? "model.head_dim" : "model.heads",
                 fmt::format("gives a head of {}, and rotary positions turn pairs", spec.head_dim),
                 "choose an even width of a head");
@@ -44,6 +44,34 @@ void head_rules(ConfigRules& rules, const ModelConfig& model) {
       "take fewer or narrower heads");
 }
 
+constexpr int64_t kMostHeadWidth = 1024;  // of a kernel's tile
+
+// Latent attention. Decoding multiplies queries by the latent and the part with positions side by
+// side.
+void latent_rules(ConfigRules& rules, const ModelConfig& model) {
+  const ModelSpec spec = with_defaults(model, 0);
+  rules.require(spec.rope && model.family != ModelFamily::Gpt2, "model.kv_lora_rank",
+                "makes keys with a rotary part, but this model has learned positions",
+                "set model.family = \"llama\" or \"moe\"");
+  rules.require(
+      model.qk_rope_head_dim >= 2 && model.qk_rope_head_dim % 2 == 0, "model.qk_rope_head_dim",
+      "is the width that rotary positions turn in pairs, so it is even and above 0", "try 64");
+  rules.require(model.kv_heads == 0 || model.kv_heads == model.heads, "model.kv_heads",
+                "must be model.heads: every head makes keys of its own from the latent",
+                "leave it out");
+  rules.require(!model.qk_norm, "model.qk_norm",
+                "norms heads, but with model.kv_lora_rank it is the latents that are normed",
+                "set model.qk_norm = false");
+  rules.require(model.lora_rank <= 0, "model.lora_rank",
+                "has no adapters for the matrices of latent attention",
+                "set model.lora_rank = 0, or model.kv_lora_rank = 0");
+  const int64_t widest = std::max(spec.key_dim(), model.kv_lora_rank + model.qk_rope_head_dim);
+  rules.require(
+      widest <= kMostHeadWidth, "model.kv_lora_rank",
+      fmt::format("makes keys of {} numbers; a head has at most {}", widest, kMostHeadWidth),
+      "take a narrower latent or narrower heads");
+}
+
 void number_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.in_range("model.dropout", model.dropout, 0.0, 1.0);
   rules.at_least("model.norm_eps", model.norm_eps, 0.0);
@@ -52,17 +80,42 @@ void number_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.require(model.rope_theta > 0.0 && std::isfinite(model.rope_theta), "model.rope_theta",
                 "must be positive and finite", "try 10000.0");
   rules.at_least("model.rope_scaling_factor", model.rope_scaling_factor, 1.0);
+  rules.at_least("model.rope_mscale", model.rope_mscale, 0.0);
+  const bool is_yarn = model.rope_scaling == RopeScaling::Yarn;
+  rules.require(is_yarn || model.rope_mscale == 1.0, "model.rope_mscale",
+                "sharpens attention with YaRN alone", "set model.rope_scaling = \"yarn\"");
   if (model.rope_scaling_factor > 1.0) {
     rules.require(model.rope_low_freq_factor > 0.0, "model.rope_low_freq_factor",
                   "must be positive", "try 1.0");
+    const bool is_above = model.rope_high_freq_factor > model.rope_low_freq_factor ||
+                          (is_yarn && model.rope_high_freq_factor == model.rope_low_freq_factor);
     rules.require(
-        model.rope_high_freq_factor > model.rope_low_freq_factor &&
-            std::isfinite(model.rope_high_freq_factor),
-        "model.rope_high_freq_factor",
+        is_above && std::isfinite(model.rope_high_freq_factor), "model.rope_high_freq_factor",
         fmt::format("must be above model.rope_low_freq_factor = {}", model.rope_low_freq_factor),
-        "try 4.0");
+        is_yarn ? "try 32.0" : "try 4.0");
     rules.size("model.rope_original_seq_len", model.rope_original_seq_len, 1, kMostRopeTokens);
   }
+}
+
+// Keys that need what the model does not have.
+void attention_rules(ConfigRules& rules, const ModelConfig& model) {
+  rules.size("model.window", model.window, 0, limits::kSeqLen);
+  const ModelSpec spec = with_defaults(model, 0);
+  rules.require(!model.qk_norm || spec.norm == NormType::RmsNorm, "model.qk_norm",
+                "is an RMS norm of queries and keys, but the norms of this model are layer_norm",
+                "set model.norm = \"rms_norm\", or model.qk_norm = false");
+  rules.size("model.kv_lora_rank", model.kv_lora_rank, 0, kMostHeadWidth);
+  rules.size("model.q_lora_rank", model.q_lora_rank, 0, limits::kWidth);
+  rules.size("model.qk_rope_head_dim", model.qk_rope_head_dim, 0, kMostHeadWidth);
+  rules.size("model.v_head_dim", model.v_head_dim, 0, kMostHeadWidth);
+  if (model.kv_lora_rank > 0) return latent_rules(rules, model);
+  const auto need_latents = [&](std::string_view key, int64_t value) {
+    rules.require(value == 0, key, "is a width of latent attention, which this model does not have",
+                  "set model.kv_lora_rank, or leave this key out");
+  };
+  need_latents("model.q_lora_rank", model.q_lora_rank);
+  need_latents("model.qk_rope_head_dim", model.qk_rope_head_dim);
+  need_latents("model.v_head_dim", model.v_head_dim);
 }
 
 constexpr int64_t kMostExperts = 4096;  // a bias per expert fits one chunk of a norm
@@ -96,6 +149,8 @@ void expert_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.require(
       model.activation == ActivationChoice::Default || model.activation == ActivationChoice::Swiglu,
       "model.activation", "is not what experts are built of", "use \"swiglu\"");
+  rules.require(model.routed_scaling > 0.0 && std::isfinite(model.routed_scaling),
+                "model.routed_scaling", "must be positive and finite", "try 1.0");
   rules.at_least("model.capacity_factor", model.capacity_factor, 0.0);
   rules.at_least("model.aux_loss", model.aux_loss, 0.0);
   rules.at_least("model.z_loss", model.z_loss, 0.0);
@@ -114,10 +169,11 @@ MatrixSides sides_of(LoraTarget target, const ModelSpec& spec) {
     case LoraTarget::Q:
       return {spec.q_width(), spec.d_model};
     case LoraTarget::K:
+      return {spec.k_width(), spec.d_model};
     case LoraTarget::V:
-      return {spec.kv_width(), spec.d_model};
+      return {spec.v_width(), spec.d_model};
     case LoraTarget::O:
-      return {spec.d_model, spec.q_width()};
+      return {spec.d_model, spec.o_width()};
     case LoraTarget::Gate:
     case LoraTarget::Up:
       return {spec.d_ff, spec.d_model};
@@ -200,6 +256,7 @@ void model_rules(ConfigRules& rules, const ModelConfig& model) {
   sizes_of_model(rules, model);
   head_rules(rules, model);
   number_rules(rules, model);
+  attention_rules(rules, model);
   expert_rules(rules, model);
   adapter_rules(rules, model);
   tensor_count_rules(rules, model);

@@ -83,6 +83,7 @@ ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
   model.head_dim = config.head_dim != 0 ? config.head_dim
                    : config.heads > 0   ? config.d_model / config.heads
                                         : 0;
+  model.v_head_dim = config.v_head_dim == 0 ? model.head_dim : config.v_head_dim;
   model.vocab_size = config.vocab_size == 0 ? data_vocab_size : config.vocab_size;
   model.seq_len = config.seq_len;
   model.norm = norm_of(config);
@@ -101,10 +102,17 @@ ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
   model.init_stddev = config.init_stddev;
   model.init_scale_residual = config.init_scale_residual;
   model.rope_theta = config.rope_theta;
+  model.rope_scaling = config.rope_scaling;
   model.rope_scaling_factor = config.rope_scaling_factor;
   model.rope_low_freq_factor = config.rope_low_freq_factor;
   model.rope_high_freq_factor = config.rope_high_freq_factor;
   model.rope_original_seq_len = config.rope_original_seq_len;
+  model.rope_mscale = config.rope_mscale;
+  model.qk_norm = config.qk_norm;
+  model.window = config.window;
+  model.kv_lora_rank = config.kv_lora_rank;
+  model.q_lora_rank = config.q_lora_rank;
+  model.qk_rope_head_dim = config.qk_rope_head_dim;
   add_adapters(config, model);
   if (config.family != ModelFamily::Moe) return model;
   model.router = config.router;
@@ -119,6 +127,7 @@ ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
   }
   model.expert_groups = config.expert_groups;
   model.top_groups = config.top_groups;
+  model.routed_scaling = config.routed_scaling;
   model.capacity_factor = config.capacity_factor;
   model.aux_loss = config.aux_loss;
   model.z_loss = config.z_loss;
@@ -175,6 +184,14 @@ std::vector<int64_t> content_of(const ModelSpec& model, const StageSpec& stage) 
     content.insert(content.end(), {run.kind, run.count});
   }
   return content;
+}
+
+// YaRN (Peng et al. 2023) makes the softmax sharper as it stretches the context.
+double ModelSpec::logit_scale() const {
+  const double scale = 1.0 / std::sqrt(double(key_dim()));
+  if (rope_scaling != RopeScaling::Yarn || rope_scaling_factor == 1.0) return scale;
+  const double mscale = 0.1 * rope_mscale * std::log(rope_scaling_factor) + 1.0;
+  return scale * mscale * mscale;
 }
 
 int64_t ModelSpec::expert_capacity(int64_t num_tokens) const {

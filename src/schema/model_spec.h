@@ -22,6 +22,7 @@ struct ModelSpec {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
+  int64_t v_head_dim = 0;
   int64_t d_ff = 0;
   int64_t vocab_size = 0;
   int64_t seq_len = 0;
@@ -40,10 +41,21 @@ struct ModelSpec {
   double init_stddev = 0.02;
   bool init_scale_residual = true;
   double rope_theta = 10000.0;
+  RopeScaling rope_scaling = RopeScaling::Llama3;
   double rope_scaling_factor = 1.0;
   double rope_low_freq_factor = 1.0;
   double rope_high_freq_factor = 4.0;
   int64_t rope_original_seq_len = 8192;
+  double rope_mscale = 1.0;
+  bool qk_norm = false;
+  int64_t window = 0;  // keys that a query sees, its own included; 0: all before it
+
+  // Latent attention: keys and values are made from a latent of width kv_lora_rank, queries from
+  // one of q_lora_rank. head_dim is the width of q and k without positions; beside it lies a part
+  // of qk_rope_head_dim with positions, which all heads of the keys share. 0: none.
+  int64_t kv_lora_rank = 0;
+  int64_t q_lora_rank = 0;
+  int64_t qk_rope_head_dim = 0;
 
   // Experts, each of width d_ff, replace the MLP. 0: a dense MLP.
   int64_t experts = 0;
@@ -54,6 +66,7 @@ struct ModelSpec {
   RouterType router = RouterType::Softmax;
   int64_t expert_groups = 1;
   int64_t top_groups = 1;
+  double routed_scaling = 1.0;
   double capacity_factor = 0.0;  // 0: dropless
   double aux_loss = 0.0;
   double z_loss = 0.0;
@@ -77,9 +90,18 @@ struct ModelSpec {
   int64_t expert_capacity(int64_t num_tokens) const;
   // Rows of all experts together: tokens * top_k, or fewer if capacities are smaller.
   int64_t expert_rows(int64_t num_tokens) const;
-  int64_t q_width() const { return heads * head_dim; }
-  int64_t kv_width() const { return kv_heads * head_dim; }
-  int64_t qkv_width() const { return q_width() + 2 * kv_width(); }
+  bool has_latents() const { return kv_lora_rank > 0; }
+  // Numbers of a head that q and k are multiplied over.
+  int64_t key_dim() const { return head_dim + qk_rope_head_dim; }
+  // Those of them that rotary positions turn.
+  int64_t rope_dim() const { return has_latents() ? qk_rope_head_dim : head_dim; }
+  int64_t q_width() const { return heads * key_dim(); }
+  int64_t k_width() const { return kv_heads * key_dim(); }
+  int64_t v_width() const { return kv_heads * v_head_dim; }
+  int64_t o_width() const { return heads * v_head_dim; }
+  int64_t qkv_width() const { return q_width() + k_width() + v_width(); }
+  // What q k^T is multiplied by.
+  double logit_scale() const;
   // Gate and up together.
   int64_t up_width() const { return mlp == MlpType::Swiglu ? 2 * d_ff : d_ff; }
 };

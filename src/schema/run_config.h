@@ -39,10 +39,19 @@ struct ModelConfig {
   // Projections into the residual stream use stddev / sqrt(2 layers).
   bool init_scale_residual = true;
   double rope_theta = 10000.0;
-  double rope_scaling_factor = 1.0;  // Llama-3 scaling; 1: none
+  RopeScaling rope_scaling = RopeScaling::Llama3;
+  double rope_scaling_factor = 1.0;  // 1: none
   double rope_low_freq_factor = 1.0;
   double rope_high_freq_factor = 4.0;
   int64_t rope_original_seq_len = 8192;
+  double rope_mscale = 1.0;  // yarn: logits times (0.1 rope_mscale ln(rope_scaling_factor) + 1)^2
+  bool qk_norm = false;      // an RMS norm of every head of q and k, before rotary positions
+  int64_t window = 0;        // keys that a query sees, its own included; 0: all before it
+  // Latent attention (DeepSeek-V2); head_dim is then the width of q and k without positions.
+  int64_t kv_lora_rank = 0;      // width of the latent of keys and values; 0: none
+  int64_t q_lora_rank = 0;       // width of the latent of queries; 0: none
+  int64_t qk_rope_head_dim = 0;  // of the part of q and k that rotary positions turn
+  int64_t v_head_dim = 0;        // 0: head_dim
   // The next fields are only for moe. d_ff is the width of one expert.
   int64_t experts = 8;  // experts to which tokens are routed
   int64_t top_k = 2;    // how many of them each token visits
@@ -52,6 +61,7 @@ struct ModelConfig {
   RouterType router = RouterType::Softmax;
   int64_t expert_groups = 1;  // a token's experts lie in the best top_groups of so many groups
   int64_t top_groups = 1;
+  double routed_scaling = 1.0;   // factor of the weights of routed experts
   double capacity_factor = 0.0;  // 0: dropless
   double aux_loss = 0.01;
   double z_loss = 0.0;

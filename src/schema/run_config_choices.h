@@ -26,6 +26,14 @@ struct ChoiceTable<ModelFamily> {
   static constexpr ModelFamily last = ModelFamily::Moe;
 };
 
+// How rotary frequencies are stretched for longer contexts (model.rope_scaling_factor).
+enum class RopeScaling : uint8_t { Llama3, Yarn };
+template <>
+struct ChoiceTable<RopeScaling> {
+  static constexpr std::string_view names[] = {"llama3", "yarn"};
+  static constexpr RopeScaling last = RopeScaling::Yarn;
+};
+
 // Default: the family's. It is written "" in RUN.toml.
 enum class ActivationChoice : uint8_t { Default, GeluTanh, GeluErf, Relu, Relu2, Swiglu };
 template <>

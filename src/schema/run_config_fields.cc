@@ -102,15 +102,39 @@ void model_fields(FieldList& list, ModelConfig& model) {
            "initial weights of projections onto the residual stream have the smaller standard "
            "deviation init_stddev / sqrt(2 layers)");
   list.add("rope_theta", model.rope_theta, kResults, "base of the rotary frequencies");
+  list.add("rope_scaling", model.rope_scaling, kResults,
+           "how frequencies between the two factors below are blended: llama3 by the number of "
+           "turns, yarn by the logarithm of it, with sharper attention (rope_mscale)");
   list.add("rope_scaling_factor", model.rope_scaling_factor, kResults,
-           "factor by which Llama 3 stretches low rotary frequencies; 1: no stretching");
+           "factor by which low rotary frequencies are stretched; 1: no stretching");
   list.add("rope_low_freq_factor", model.rope_low_freq_factor, kResults,
            "wavelengths longer than rope_original_seq_len divided by this are stretched by the "
-           "full factor");
+           "full factor (beta_slow of YaRN)");
   list.add("rope_high_freq_factor", model.rope_high_freq_factor, kResults,
-           "wavelengths shorter than rope_original_seq_len divided by this are not stretched");
+           "wavelengths shorter than rope_original_seq_len divided by this are not stretched "
+           "(beta_fast of YaRN)");
   list.add("rope_original_seq_len", model.rope_original_seq_len, kResults,
            "context length for which the frequencies were made, before stretching");
+  list.add("rope_mscale", model.rope_mscale, kResults,
+           "yarn: attention logits are multiplied by (0.1 rope_mscale ln(rope_scaling_factor) + "
+           "1)^2");
+  list.add("qk_norm", model.qk_norm, kResults,
+           "an RMS norm of every head of queries and keys before rotary positions, with one gain "
+           "for all heads (Qwen3)");
+  list.add("window", model.window, kResults,
+           "number of keys that a query sees, its own included (sliding window of Mistral); 0: "
+           "all keys before it");
+  list.add("kv_lora_rank", model.kv_lora_rank, kResults,
+           "width of the latent that keys and values are made from (latent attention of DeepSeek); "
+           "head_dim is then the width of queries and keys without positions; 0: no latent");
+  list.add("q_lora_rank", model.q_lora_rank, kResults,
+           "width of the latent that queries are made from; 0: they are made from the residual "
+           "stream");
+  list.add("qk_rope_head_dim", model.qk_rope_head_dim, kResults,
+           "latent attention: width of the part of queries and keys with rotary positions, which "
+           "all heads of the keys share");
+  list.add("v_head_dim", model.v_head_dim, kResults,
+           "latent attention: width of a head of the values; 0: head_dim");
   list.add("experts", model.experts, kResults,
            "moe: number of experts that tokens are routed to; each has the width d_ff");
   list.add("top_k", model.top_k, kResults, "moe: number of routed experts that each token visits");
@@ -130,6 +154,8 @@ void model_fields(FieldList& list, ModelConfig& model) {
   list.add("top_groups", model.top_groups, kResults,
            "moe: number of groups that a token may visit; the score of a group is the sum of its "
            "two best experts");
+  list.add("routed_scaling", model.routed_scaling, kResults,
+           "moe: factor of the weights of the routed experts, after they are divided by their sum");
   list.add("capacity_factor", model.capacity_factor, kResults,
            "moe: an expert accepts at most this many times its even share of the tokens in a "
            "micro-batch, in token order, and drops the rest; 0: no limit");

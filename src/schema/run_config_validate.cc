@@ -164,6 +164,13 @@ void qk_clip_rules(ConfigRules& rules, const RunConfig& config) {
                             "keeps as they are",
                             config.model.lora_rank),
                 remedy + "model.lora_rank = 0");
+  rules.require(!config.model.qk_norm, "optim.qk_clip",
+                "scales weights of queries and keys, which model.qk_norm = true norms again",
+                remedy + "model.qk_norm = false");
+  rules.require(config.model.kv_lora_rank <= 0, "optim.qk_clip",
+                "scales the rows of a head in the weights of queries and keys, but with "
+                "model.kv_lora_rank all heads share a part of the keys",
+                remedy + "model.kv_lora_rank = 0");
   rules.require(config.optim.frozen.empty(), "optim.qk_clip",
                 fmt::format("scales queries and keys together, but optim.frozen = \"{}\" may keep "
                             "one of them",
@@ -392,6 +399,15 @@ void run_rules(ConfigRules& rules, const RunConfig& config) {
                 "is \"mesh\", which keeps the sums of attention and MLP apart; with "
                 "model.parallel_block they are one sum",
                 "set run.reproducible = \"layout\", or model.parallel_block = false");
+  rules.require(run.reproducible != Reproducible::Mesh || !config.model.qk_norm, "run.reproducible",
+                "is \"mesh\", which sums gradients in slices of heads; the gain of "
+                "model.qk_norm is of all heads",
+                "take \"layout\"");
+  rules.require(run.reproducible != Reproducible::Mesh || config.model.kv_lora_rank <= 0,
+                "run.reproducible",
+                "is \"mesh\", which sums gradients in slices of heads; the latents of "
+                "model.kv_lora_rank are of all heads",
+                "take \"layout\"");
   rules.require(run.reproducible != Reproducible::Mesh || !config.parallel.sequence,
                 "run.reproducible",
                 "with parallel.sequence = true would sum gradients of norms over micro-batches "

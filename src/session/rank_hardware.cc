@@ -26,7 +26,7 @@ KernelSizes kernel_sizes(const RunPlan& plan) {
           .has_relu = model.mlp == MlpType::Relu || model.mlp == MlpType::Relu2,
           .heads = model.heads / shape.tp,
           .seq_len = model.seq_len,
-          .head_dim = model.head_dim,
+          .head_dim = model.key_dim(),
           .bytes = plan.greatest_peak_bytes(),
           .params = plan.num_params / plan.num_ranks()};
 }

@@ -110,6 +110,30 @@ ModelConfig model_of(const std::string& name) {
     model.z_loss = 0.0;
     model.balance_rate = 0.03;
   }
+  if (name == "llama_qk_norm") {
+    model.qk_norm = true;
+    model.window = 6;
+  }
+  if (name == "moe_latent") {
+    model.kv_heads = 0;
+    model.d_ff = 16;
+    model.shared_experts = 1;
+    model.router = RouterType::Sigmoid;
+    model.routed_scaling = 2.5;
+    model.aux_loss = 0.05;
+    model.z_loss = 0.0;
+    model.balance_rate = 0.03;
+    model.head_dim = 6;
+    model.q_lora_rank = 20;
+    model.kv_lora_rank = 12;
+    model.qk_rope_head_dim = 4;
+    model.v_head_dim = 5;
+    model.rope_scaling = RopeScaling::Yarn;
+    model.rope_scaling_factor = 4.0;
+    model.rope_high_freq_factor = 8.0;
+    model.rope_original_seq_len = 32;
+    model.rope_mscale = 0.7;
+  }
   if (name == "llama3") {
     model.rope_scaling_factor = 8.0;
     model.rope_original_seq_len = 64;
@@ -316,8 +340,8 @@ std::vector<Case> all_cases() {
   std::vector<std::string> tables = {"reference"};
   for (const Isa isa : supported_isas()) tables.emplace_back(name_of(isa));
   std::vector<Case> cases;
-  for (const std::string model :
-       {"gpt2", "gpt2_erf", "llama", "llama3", "microgpt", "moe_softmax", "moe_sigmoid"}) {
+  for (const std::string model : {"gpt2", "gpt2_erf", "llama", "llama3", "microgpt", "moe_softmax",
+                                  "moe_sigmoid", "llama_qk_norm", "moe_latent"}) {
     for (const std::string& table : tables) {
       for (const ComputeChoice compute : {ComputeChoice::Fp32, ComputeChoice::Bf16}) {
         // Rounding sends tokens to other experts, which changes the gradients.

@@ -38,6 +38,12 @@ MODELS = {
                         groups=4, top_groups=2, rate=0.03, sigmoid=True),
 }
 ROTARY = ("llama", "moe")
+# Widths of latent attention, and the numbers of YaRN: factor, slow, fast, original length, mscale.
+MODELS["llama_qk_norm"] = dict(family="llama", d_ff=96, kv_heads=2, qk_norm=True, window=6)
+MODELS["moe_latent"] = dict(family="moe", d_ff=16, kv_heads=HEADS, experts=4, top_k=2, aux=0.05,
+                            shared=1, rate=0.03, sigmoid=True, scaled=2.5,
+                            latent=dict(q=20, kv=12, nope=6, rope=4, value=5),
+                            yarn=(4.0, 1.0, 8.0, 32, 0.7))
 
 
 # --- The closed form of weights, tokens, projections and samples ---------------------------------
@@ -118,10 +124,16 @@ def param_shapes(model):
 
     for i in range(LAYERS):
         norm(f"layers.{i}.norm1")
-        linear(f"layers.{i}.attn", "q", WIDTH, WIDTH)
-        linear(f"layers.{i}.attn", "k", kv_width, WIDTH)
-        linear(f"layers.{i}.attn", "v", kv_width, WIDTH)
-        linear(f"layers.{i}.attn", "o", WIDTH, WIDTH)
+        if "latent" in model:
+            latent_shapes(shapes, model["latent"], f"layers.{i}.attn.")
+        else:
+            linear(f"layers.{i}.attn", "q", WIDTH, WIDTH)
+            linear(f"layers.{i}.attn", "k", kv_width, WIDTH)
+            linear(f"layers.{i}.attn", "v", kv_width, WIDTH)
+            if model.get("qk_norm"):
+                shapes[f"layers.{i}.attn.q_norm.gain"] = (WIDTH // HEADS,)
+                shapes[f"layers.{i}.attn.k_norm.gain"] = (WIDTH // HEADS,)
+            linear(f"layers.{i}.attn", "o", WIDTH, WIDTH)
         norm(f"layers.{i}.norm2")
         if family == "moe":
             expert_shapes(shapes, model, f"layers.{i}.mlp")
@@ -137,6 +149,19 @@ def param_shapes(model):
     return shapes
 
 
+def latent_shapes(shapes, widths, layer):
+    q, kv, nope, rope, value = (widths[w] for w in ("q", "kv", "nope", "rope", "value"))
+    shapes[layer + "wq_down"] = (q, WIDTH)
+    shapes[layer + "wkv_down"] = (kv, WIDTH)
+    shapes[layer + "shared.wk"] = (rope, WIDTH)
+    shapes[layer + "q_norm.gain"] = (q,)
+    shapes[layer + "kv_norm.gain"] = (kv,)
+    shapes[layer + "wq_up"] = (HEADS * (nope + rope), q)
+    shapes[layer + "wk_up"] = (HEADS * nope, kv)
+    shapes[layer + "wv_up"] = (HEADS * value, kv)
+    shapes[layer + "wo"] = (WIDTH, HEADS * value)
+
+
 def expert_shapes(shapes, model, layer):
     shapes[layer + ".router"] = (model["experts"], WIDTH)
     if "rate" in model:
@@ -148,6 +173,19 @@ def expert_shapes(shapes, model, layer):
             shapes[f"{layer}.{name}.w_gate"] = (width, WIDTH)
             shapes[f"{layer}.{name}.w_up"] = (width, WIDTH)
             shapes[f"{layer}.{name}.w_down"] = (WIDTH, width)
+
+
+def yarn(frequencies, numbers):
+    """Peng et al. 2023: by parts, between whole pairs."""
+    factor, slow, fast, original, _ = numbers
+    pairs = len(frequencies)
+
+    def pair_of(turns):
+        return pairs * math.log(original / (turns * 2.0 * math.pi)) / math.log(10000.0)
+
+    low, high = max(math.floor(pair_of(fast)), 0), min(math.ceil(pair_of(slow)), 2 * pairs - 1)
+    ramp = ((torch.arange(pairs, dtype=torch.float64) - low) / max(high - low, 0.001)).clamp(0, 1)
+    return frequencies / factor * ramp + frequencies * (1.0 - ramp)
 
 
 def rotary_angles(model, head_dim):
@@ -166,6 +204,8 @@ def rotary_angles(model, head_dim):
                 smooth = (original / wavelength - low) / (high - low)
                 scaled.append((1.0 - smooth) * frequency / factor + smooth * frequency)
         frequencies = torch.tensor(scaled)
+    if "yarn" in model:
+        frequencies = yarn(frequencies, model["yarn"])
     # The table of the C++ code is fp32.
     return torch.outer(torch.arange(SEQ, dtype=torch.float64), frequencies)
 
@@ -182,7 +222,8 @@ class Model:
     def __init__(self, spec):
         self.spec = spec
         self.params = make_params(param_shapes(spec))
-        self.angles = rotary_angles(spec, WIDTH // HEADS)
+        turned = spec["latent"]["rope"] if "latent" in spec else WIDTH // HEADS
+        self.angles = rotary_angles(spec, turned)
 
     def norm(self, x, name):
         p = self.params
@@ -194,15 +235,51 @@ class Model:
         p = self.params
         return F.linear(x, p[f"{layer}.w{weight}"], p.get(f"{layer}.b{weight}"))
 
+    def scores_mask(self):
+        """True where a query sees a key."""
+        behind = torch.arange(SEQ).unsqueeze(1) - torch.arange(SEQ).unsqueeze(0)
+        return (behind >= 0) & (behind < self.spec.get("window", SEQ))
+
+    def latent_attention(self, x, layer):
+        p, widths = self.params, self.spec["latent"]
+        nope, rope, value = widths["nope"], widths["rope"], widths["value"]
+        name = layer + "."
+
+        def inner_norm(y, norm):
+            return F.rms_norm(y, (y.shape[-1],), p[f"{name}{norm}.gain"], eps=1e-5)
+
+        def heads(y):
+            return y.reshape(SEQUENCES, SEQ, HEADS, -1).transpose(1, 2)
+
+        q = heads(F.linear(inner_norm(F.linear(x, p[name + "wq_down"]), "q_norm"),
+                           p[name + "wq_up"]))
+        latent = inner_norm(F.linear(x, p[name + "wkv_down"]), "kv_norm")
+        shared = rotate(F.linear(x, p[name + "shared.wk"]).unsqueeze(1), self.angles)
+        k = torch.cat([heads(F.linear(latent, p[name + "wk_up"])),
+                       shared.expand(-1, HEADS, -1, -1)], dim=-1)
+        q = torch.cat([q[..., :nope], rotate(q[..., nope:], self.angles)], dim=-1)
+        v = heads(F.linear(latent, p[name + "wv_up"]))
+        factor, _, _, _, mscale = self.spec["yarn"]
+        sharper = (0.1 * mscale * math.log(factor) + 1.0) ** 2
+        scores = (q @ k.transpose(-1, -2)) * sharper / math.sqrt(nope + rope)
+        y = scores.masked_fill(~self.scores_mask(), -math.inf).softmax(-1) @ v
+        return F.linear(y.transpose(1, 2).reshape(SEQUENCES, SEQ, -1), p[name + "wo"])
+
     def attention(self, x, layer):
+        if "latent" in self.spec:
+            return self.latent_attention(x, layer)
+
         def heads(y):
             return y.reshape(SEQUENCES, SEQ, -1, WIDTH // HEADS).transpose(1, 2)
 
         q, k, v = (heads(self.linear(x, layer, w)) for w in "qkv")
+        if self.spec.get("qk_norm"):
+            q, k = (F.rms_norm(y, (WIDTH // HEADS,), self.params[f"{layer}.{n}_norm.gain"], eps=1e-5)
+                    for y, n in ((q, "q"), (k, "k")))
         if self.spec["family"] in ROTARY:
             q, k = rotate(q, self.angles), rotate(k, self.angles)
             k, v = (y.repeat_interleave(HEADS // self.spec["kv_heads"], dim=1) for y in (k, v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=self.scores_mask())
         return self.linear(y.transpose(1, 2).reshape(SEQUENCES, SEQ, WIDTH), layer, "o")
 
     def mlp(self, x, layer):
@@ -242,7 +319,7 @@ class Model:
         scores = logits.sigmoid() if spec.get("sigmoid") else logits.softmax(-1)
         chosen = self.choose(scores, layer)
         weights = scores.gather(-1, chosen)
-        weights = weights / weights.sum(-1, keepdim=True)
+        weights = weights / weights.sum(-1, keepdim=True) * spec.get("scaled", 1.0)
         y = self.swiglu(x, layer + ".shared") if spec.get("shared") else torch.zeros_like(x)
         for e in range(E):
             weight = (weights * (chosen == e)).sum(-1, keepdim=True)

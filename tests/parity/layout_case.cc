@@ -59,14 +59,38 @@ RunConfig config_of(const Case& c) {
     if (c.family == "moe_dense_first") config.model.dense_layers = 1;
     if (c.family == "moe_all") config.model.top_k = config.model.experts;
   }
+  if (c.family == "llama_qk_norm") {
+    config.model.qk_norm = true;
+    config.model.head_dim = 8;  // norms of fewer numbers are nearly signs
+  }
+  if (c.family == "llama_window") config.model.window = 3;
+  if (c.family.ends_with("latent")) {
+    config.model.head_dim = 4;
+    config.model.kv_lora_rank = 6;
+    config.model.q_lora_rank = c.family == "llama_latent" ? 0 : 5;
+    config.model.qk_rope_head_dim = 2;
+    config.model.v_head_dim = 3;
+    config.model.rope_scaling = RopeScaling::Yarn;
+    config.model.rope_scaling_factor = 4.0;
+    config.model.rope_high_freq_factor = 32.0;
+    config.model.rope_original_seq_len = 64;
+  }
+  if (c.family == "moe_latent") {
+    config.model.router = RouterType::Sigmoid;
+    config.model.z_loss = 0.0;
+    config.model.dense_layers = 1;
+    config.model.routed_scaling = 2.5;
+  }
+  const bool has_latents = config.model.kv_lora_rank > 0;
   config.model.layers = c.layers;
   config.model.d_model = 8;
   config.model.heads = 2;
-  if (is_llama) config.model.kv_heads = 1;  // both of two tensor-parallel ranks hold it
+  if (is_llama && !has_latents)
+    config.model.kv_heads = 1;  // both of two tensor-parallel ranks hold it
   if (c.is_wide) {
     config.model.d_model = 16;
     config.model.heads = 8;
-    config.model.kv_heads = is_gpt2 ? 8 : 4;
+    config.model.kv_heads = is_gpt2 || has_latents ? 8 : 4;
     if (has_experts && c.family != "moe_all") config.model.experts = 8;
   }
   config.model.vocab_size = 19;

@@ -24,8 +24,10 @@ uint64_t layer_choices(const RunPlan& plan) {
 // Visits every schedule and ZeRO stage of `ranks` ranks, with every recomputation or with one in
 // turn.
 void enumerate(int ranks, bool every_recomputation) {
-  const std::vector<std::string> families = {
-      "gpt2", "llama", "moe", "moe_capacity", "moe_dense_first", "gpt2_parallel", "llama_scaled"};
+  const std::vector<std::string> families = {"gpt2",         "llama",           "moe",
+                                             "moe_capacity", "moe_dense_first", "gpt2_parallel",
+                                             "llama_scaled", "llama_qk_norm",   "llama_window",
+                                             "llama_latent", "moe_latent"};
   int run = 0;
   for (int pp = 1; pp <= ranks; pp *= 2) {
     for (const ScheduleKind schedule : kNamedSchedules) {

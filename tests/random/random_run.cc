@@ -166,6 +166,21 @@ class RunDraw {
     model.rope_scaling_factor = any_of({1.0, 1.0, 8.0});
     if (model.family == ModelFamily::Moe) experts();
     if (is_one_of(6)) adapters();
+    if (is_one_of(5)) attention();
+  }
+
+  // Norms of heads, windows and latents.
+  void attention() {
+    ModelConfig& model = config_.model;
+    model.qk_norm = is_one_of(3);
+    if (is_one_of(2)) model.window = 1 + below(int(model.seq_len));
+    if (is_one_of(2)) return;
+    if (!is_one_of(6)) model.kv_heads = 0;
+    model.kv_lora_rank = 1 + below(8);
+    model.q_lora_rank = below(7);
+    model.qk_rope_head_dim = any_of({2, 4});
+    model.v_head_dim = below(5);
+    model.rope_scaling = any_choice<RopeScaling>();
   }
 
   // Ranks that every matrix of these small models has.

@@ -1,0 +1,74 @@
+#include "nn/latent_attention.h"
+
+#include <algorithm>
+
+#include "nn/product.h"
+
+namespace trireme {
+
+CachedLatentAttention::CachedLatentAttention(const OpBinding& b, const MatrixRef& cache_SX)
+    : model_(b.model()),
+      window_(b),
+      keys_up_(rows_of(b.weight(b.op().params[0]), 0, model_.heads * model_.head_dim)),
+      values_up_(b.weight(b.op().params[1])),
+      q_TQ_(b.input(0)),
+      latent_TR_(b.input(1)),
+      shared_TP_(b.input(2)),
+      o_TV_(b.output()),
+      queries_tX_(b.matrix_of(b.op().name + ".queries_tX")),
+      latents_tX_(b.matrix_of(b.op().name + ".latents_tX")),
+      cache_SX_(cache_SX) {}
+
+void CachedLatentAttention::forward(Ctx& ctx, const MicrobatchInfo& info,
+                                    const SlotMemory& m) const {
+  const MatrixRef q_TQ = m(q_TQ_), o_TV = m(o_TV_), queries_tX = m(queries_tX_);
+  const int64_t R = model_.kv_lora_rank, P = model_.qk_rope_head_dim;
+  const MatrixRef added = rows_of(cache_SX_, info.first_position, q_TQ.rows);
+  ctx.kernels.copy_matrix(ctx.stream, {m(latent_TR_), cols_of(added, 0, R)});
+  ctx.kernels.copy_matrix(ctx.stream, {m(shared_TP_), cols_of(added, R, P)});
+  AttentionShape shape = attention_shape(model_, 1);
+  shape.num_kv_heads = 1;
+  shape.head_dim = R + P;
+  shape.value_dim = R;
+  const TensorRef first_T = window_(info, m, q_TQ.rows).first_T;
+  for (int64_t begin = 0; begin < q_TQ.rows; begin += queries_tX.rows) {
+    shape.q_len = std::min(queries_tX.rows, q_TQ.rows - begin);
+    shape.kv_len = info.first_position + begin + shape.q_len;
+    const MatrixRef queries = rows_of(queries_tX, 0, shape.q_len);
+    const MatrixRef latents = rows_of(m(latents_tX_), 0, shape.q_len);
+    const MatrixRef keys = rows_of(cache_SX_, 0, shape.kv_len);
+    AttentionWindow window;
+    if (first_T) window.first_T = {first_T.as<int32_t>() + begin, DType::I32, Shape{shape.q_len}};
+    make_queries(ctx, rows_of(q_TQ, begin, shape.q_len), queries);
+    ctx.kernels.attention_forward(
+        ctx.stream, {shape, {}, queries, keys, cols_of(keys, 0, R), latents, {}, window});
+    make_outputs(ctx, latents, rows_of(o_TV, begin, shape.q_len));
+  }
+}
+
+void CachedLatentAttention::make_queries(Ctx& ctx, const MatrixRef& q_TQ,
+                                         const MatrixRef& queries_tX) const {
+  const int64_t R = model_.kv_lora_rank, P = model_.qk_rope_head_dim, D = model_.head_dim;
+  for (int64_t head = 0; head < model_.heads; ++head) {
+    const MatrixRef q = cols_of(q_TQ, head * (D + P), D + P);
+    const MatrixRef query = cols_of(queries_tX, head * (R + P), R + P);
+    multiply(ctx, {.form = MatmulForm::NN,
+                   .a = cols_of(q, 0, D),
+                   .b = rows_of(keys_up_, head * D, D),
+                   .c = cols_of(query, 0, R)});
+    ctx.kernels.copy_matrix(ctx.stream, {cols_of(q, D, P), cols_of(query, R, P)});
+  }
+}
+
+void CachedLatentAttention::make_outputs(Ctx& ctx, const MatrixRef& latents_tX,
+                                         const MatrixRef& o_TV) const {
+  const int64_t R = model_.kv_lora_rank, V = model_.v_head_dim;
+  for (int64_t head = 0; head < model_.heads; ++head) {
+    multiply(ctx, {.form = MatmulForm::NT,
+                   .a = cols_of(latents_tX, head * R, R),
+                   .b = rows_of(values_up_, head * V, V),
+                   .c = cols_of(o_TV, head * V, V)});
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "nn/op_binding.h"
+#include "nn/op_body.h"
+#include "nn/query_window.h"
+
+namespace trireme {
+
+// Attention of a sequence's next tokens over a cache of latents, with the part of the keys that has
+// positions beside them; theirs are put into it first. For a head h with the products K_h and V_h
+// of the latent c, q (K_h c) = (q K_h) c and the sum of p (V_h c) is V_h (the sum of p c): so it is
+// attention whose only key is (c, rope), whose value is c, and no key or value of a head is ever
+// made. Forward only. Legend: R width of the latent, P of the part with positions, t tokens of a
+// tile.
+class CachedLatentAttention final : public OpBody {
+ public:
+  // cache_SX: latent and positions of every token, X = R + P; borrowed.
+  CachedLatentAttention(const OpBinding& b, const MatrixRef& cache_SX);
+  void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+
+ private:
+  void make_queries(Ctx& ctx, const MatrixRef& q_TQ, const MatrixRef& queries_tX) const;
+  void make_outputs(Ctx& ctx, const MatrixRef& latents_tX, const MatrixRef& o_TV) const;
+
+  ModelShard model_;
+  QueryWindow window_;
+  MatrixRef keys_up_, values_up_;  // [heads x width of a head, R]
+  MatrixAt q_TQ_, latent_TR_, shared_TP_, o_TV_;
+  MatrixAt queries_tX_, latents_tX_;
+  MatrixRef cache_SX_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "nn/op_binding.h"
+
+namespace trireme {
+
+// The first keys that queries see: those of their document, and of the sliding window
+// (ModelSpec::window) where this begins later. It is written into scratch of the op.
+class QueryWindow {
+ public:
+  explicit QueryWindow(const OpBinding& b);
+  // The documents of a micro-batch, whose first tokens are those of the windows. `num_tokens`: of
+  // this rank.
+  Documents operator()(const MicrobatchInfo& info, const SlotMemory& m, int64_t num_tokens) const;
+
+ private:
+  int64_t window_;
+  ContextChunks chunks_;
+  TensorAt first_T_, first_N_;
+};
+
+// The extents of attention among this rank's tokens.
+AttentionShape attention_shape(const ModelShard& model, int64_t num_sequences);
+
+}  // namespace trireme

@@ -1,0 +1,88 @@
+// Norms of heads, windows and latent attention are trained alike on every layout.
+
+#include <gtest/gtest.h>
+
+#include <span>
+
+#include "layout_case.h"
+#include "layout_laws.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kVariants[] = {"llama_qk_norm", "llama_window", "llama_latent", "moe_latent"};
+
+// The layouts in turn, so that each variant has half of them. Without a latent of queries there is
+// no tp.
+template <typename Visit>
+void for_every_other(std::span<const Case> layouts, Visit&& visit) {
+  for (size_t v = 0; v < std::size(kVariants); ++v) {
+    for (size_t i = v % 2; i < layouts.size(); i += 2) {
+      Case c = layouts[i];
+      c.family = kVariants[v];
+      c.layers = 4;
+      c.sequences = 8;
+      const bool lacks_queries = c.family == "llama_latent" && c.tp > 1;
+      const bool lacks_experts = c.ep > 1 && !c.family.starts_with("moe");
+      if (!lacks_queries && !lacks_experts) visit(c);
+    }
+  }
+}
+
+TEST(ParityOfAttentionVariants, EveryLayoutLeavesTheBitsOfOneRank) {
+  const Case layouts[] = {
+      {.dp = 4, .zero = 3},
+      {.dp = 2, .zero = 3, .recompute = Recompute::Full, .compute = ComputeChoice::Bf16},
+      {.dp = 2, .pp = 4, .schedule = ScheduleKind::ZbH1, .zero = 1},
+      {.pp = 2, .schedule = ScheduleKind::Dualpipe, .recompute = Recompute::Selective},
+      {.dp = 2, .zero = 2, .dropout = 0.1, .offload = OffloadChoice::All},
+      {.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbV, .zero = 2, .tp = 2},
+      {.dp = 2, .zero = 3, .tp = 2, .sequence = true, .cp = 2},
+      {.pp = 2,
+       .schedule = ScheduleKind::ZbH1,
+       .recompute = Recompute::Full,
+       .tp = 2,
+       .sequence = true},
+  };
+  for_every_other(layouts, [](const Case& c) { expect_the_bits_of_one_rank(c); });
+}
+
+TEST(ParityOfAttentionVariants, TensorContextAndExpertParallelismStayWithinTheBounds) {
+  const Case layouts[] = {
+      {.tp = 4},
+      {.tp = 2, .sequence = true},
+      {.tp = 4, .sequence = true, .tp_overlap = true},
+      {.tp = 4, .tp_overlap = true},
+      {.cp = 4},
+      {.cp = 4, .context = ContextExchange::AllToAll},
+      {.tp = 2, .sequence = true, .cp = 2},
+      {.pp = 2, .tp = 2, .cp = 2, .context = ContextExchange::AllToAll},
+      {.dp = 2, .zero = 1, .ep = 2},
+      {.dp = 2, .cp = 2, .ep = 4},
+  };
+  for_every_other(layouts, [](Case c) {
+    c.is_wide = true;
+    const Case one{.family = c.family, .is_wide = true, .layers = c.layers, .sequences = 8};
+    const LayoutRun run = run_case(c);
+    EXPECT_EQ(run.differences, "") << c.name();
+    EXPECT_EQ(beyond_bounds(run, reference_of(one)), "") << c.name();
+  });
+}
+
+// A query sees no key before its window and none of another document.
+TEST(ParityOfAttentionVariants, WindowsAndDocumentsTogether) {
+  const Case one{.family = "llama_window", .is_wide = true, .document_mask = true};
+  for (Case c : {Case{.tp = 2, .sequence = true}, Case{.cp = 4},
+                 Case{.cp = 2, .context = ContextExchange::AllToAll}}) {
+    c.family = one.family;
+    c.is_wide = c.document_mask = true;
+    const LayoutRun run = run_case(c);
+    EXPECT_EQ(run.differences, "") << c.name();
+    EXPECT_EQ(beyond_bounds(run, reference_of(one)), "") << c.name();
+  }
+  const Case without{.family = "llama", .is_wide = true, .document_mask = true};
+  EXPECT_NE(reference_of(one).losses, reference_of(without).losses);
+}
+
+}  // namespace
+}  // namespace trireme
