@@ -8,8 +8,21 @@
 namespace trireme {
 
 // Model families of foreign files. Arcee is a llama with squared ReLU; Cohere is Command R, whose
-// attention and MLP read one norm; Deepseek is DeepSeek-MoE; Ernie is ERNIE 4.5 with experts.
-enum class ForeignFamily { Gpt2, Llama, Arcee, Cohere, Mixtral, Deepseek, Ernie };
+// attention and MLP read one norm; Deepseek is DeepSeek-MoE; Ernie is ERNIE 4.5 with experts; Qwen3
+// norms queries and keys; Mistral has a window.
+enum class ForeignFamily {
+  Gpt2,
+  Llama,
+  Arcee,
+  Cohere,
+  Mixtral,
+  Deepseek,
+  Ernie,
+  Qwen3,
+  Qwen3Moe,
+  Mistral,
+  DeepseekV3
+};
 
 // Returns the family as which this model can be written; Infeasible with the reason if there is
 // none. The family may have biases of linears and norms, and gains of norms, that the model lacks.

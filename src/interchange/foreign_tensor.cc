@@ -9,10 +9,21 @@ namespace {
 
 // Legend: R rows and C columns of the tensor in our layout.
 int64_t row_in_file(const ForeignTensor& tensor, int64_t row) {
-  const int64_t D = tensor.interleaved_head_dim;
-  if (D == 0) return row;
-  const int64_t in_head = row % D;
-  return row - in_head + 2 * (in_head % (D / 2)) + in_head / (D / 2);
+  if (tensor.interleaved_head_dim == 0) return row;
+  const int64_t all = tensor.interleaved_head_dim;
+  const int64_t D = tensor.interleaved_last > 0 ? tensor.interleaved_last : all;
+  const int64_t place = row % all - (all - D);  // among those that are interleaved
+  if (place < 0) return row;
+  return row - place + 2 * (place % (D / 2)) + place / (D / 2);
+}
+
+// The place of a row of a parameter among those of all, where rows of one head lie together.
+// `before`: rows of the parameters before it; `rows`: of this one; `all`: of all.
+int64_t row_of_heads(const ForeignTensor& tensor, int64_t row, int64_t before, int64_t rows,
+                     int64_t all) {
+  if (tensor.heads == 0) return before + row;
+  const int64_t own = rows / tensor.heads;
+  return row / own * (all / tensor.heads) + before / tensor.heads + row % own;
 }
 
 // Calls visit(parameter, element of the parameter, element of the file, count) for all elements
@@ -31,7 +42,8 @@ void for_each_run(const ForeignTensor& tensor, const Weights& weights, Visit&& v
                   name + " does not fit into " + tensor.name);
     if (!tensor.transposed) {
       for (int64_t row = 0; row < rows; ++row) {
-        visit(param, row * C, row_in_file(tensor, first_row + row) * C, C);
+        const int64_t place = row_of_heads(tensor, row, first_row, rows, R);
+        visit(param, row * C, row_in_file(tensor, place) * C, C);
       }
     } else {
       for (int64_t block = 0; block < rows; block += kBlockRows) {

@@ -22,6 +22,11 @@ struct ForeignTensor {
   // halves of a head: its row 2 p + s is our row s D/2 + p. Programs whose rotary positions rotate
   // neighbours need this, because ours rotate halves.
   int64_t interleaved_head_dim = 0;
+  // If not 0: so many last rows of a head are interleaved, the others are not.
+  int64_t interleaved_last = 0;
+  // If not 0: the parameters have so many heads each, and in the file the rows of one head follow
+  // each other, parameter after parameter.
+  int64_t heads = 0;
   // Our elements are those of the file times this.
   float scale = 1.0f;
   // Value of elements without a parameter: rows of padding, or a bias or gain that the model lacks.

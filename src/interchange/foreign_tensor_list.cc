@@ -49,6 +49,23 @@ void ForeignTensorList::add_interleaved(const std::string& name, const std::stri
   tensors_.back().interleaved_head_dim = head_dim_;
 }
 
+void ForeignTensorList::add_turned(const std::string& name, std::vector<std::string> params,
+                                   int64_t head_dim, int64_t turned) {
+  add(name, std::move(params));
+  tensors_.back().interleaved_head_dim = head_dim;
+  tensors_.back().interleaved_last = turned;
+}
+
+void ForeignTensorList::add_by_heads(const std::string& name, std::vector<std::string> params,
+                                     int64_t heads) {
+  add(name, std::move(params));
+  tensors_.back().heads = heads;
+}
+
+void ForeignTensorList::inner_norm(const std::string& name, const std::string& ours, int64_t cols) {
+  add_filled(name + ".weight", Shape{cols}, {ours + ".gain"}, 1.0f);
+}
+
 void ForeignTensorList::add_experts(const std::string& name, const std::string& layer,
                                     const std::vector<std::string>& ours) {
   std::vector<std::string> params;

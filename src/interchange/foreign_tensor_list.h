@@ -25,6 +25,13 @@ class ForeignTensorList {
   void final_norm(const std::string& name, bool has_bias, double logit_scale = 1.0);
   // Adds rows of heads with interleaved halves.
   void add_interleaved(const std::string& name, const std::string& param);
+  // Adds rows of which the last `turned` of every `head_dim` are interleaved.
+  void add_turned(const std::string& name, std::vector<std::string> params, int64_t head_dim,
+                  int64_t turned);
+  // Adds parameters whose rows of one head follow each other.
+  void add_by_heads(const std::string& name, std::vector<std::string> params, int64_t heads);
+  // Adds NAME.weight, the gain of a norm of so many columns.
+  void inner_norm(const std::string& name, const std::string& ours, int64_t cols);
   // Adds the matrices of all experts of a layer, stacked; each expert's matrices are in the order
   // of `ours`.
   void add_experts(const std::string& name, const std::string& layer,

@@ -63,6 +63,7 @@ std::string architecture_of(ForeignFamily family) {
       return "gpt2";
     case ForeignFamily::Llama:
     case ForeignFamily::Mixtral:
+    case ForeignFamily::Mistral:
       return "llama";
     case ForeignFamily::Arcee:
       return "arcee";
@@ -72,6 +73,12 @@ std::string architecture_of(ForeignFamily family) {
       return "deepseek";
     case ForeignFamily::Ernie:
       return "ernie4_5-moe";
+    case ForeignFamily::Qwen3:
+      return "qwen3";
+    case ForeignFamily::Qwen3Moe:
+      return "qwen3moe";
+    case ForeignFamily::DeepseekV3:
+      break;  // refused
   }
   return {};
 }
@@ -87,12 +94,13 @@ ForeignFamily family_of(const GgufHeader& header) {
   if (name == "llama" && count(header, "llama.expert_count", 0) > 0) return ForeignFamily::Mixtral;
   for (const ForeignFamily family :
        {ForeignFamily::Gpt2, ForeignFamily::Llama, ForeignFamily::Arcee, ForeignFamily::Cohere,
-        ForeignFamily::Ernie}) {
+        ForeignFamily::Ernie, ForeignFamily::Qwen3, ForeignFamily::Qwen3Moe}) {
     if (name == architecture_of(family)) return family;
   }
   throw KeyError{ErrorKind::Infeasible,
                  "general.architecture is \"" + name +
-                     "\"; gpt2, llama, arcee, command-r and ernie4_5-moe are supported"};
+                     "\"; gpt2, llama, arcee, command-r, ernie4_5-moe, qwen3 and qwen3moe are "
+                     "supported"};
 }
 
 const char* norm_eps_key(ForeignFamily family) {
@@ -169,8 +177,11 @@ void read_rotary(const GgufHeader& header, const std::string& name, GgufModel& d
   read_scaling(header, name, model);
   if (described.family == ForeignFamily::Cohere) read_logit_scale(header, name, described);
   if (described.family == ForeignFamily::Ernie) read_leading_dense_layers(header, name, model);
-  const bool has_experts =
-      described.family == ForeignFamily::Mixtral || described.family == ForeignFamily::Ernie;
+  const bool is_qwen_moe = described.family == ForeignFamily::Qwen3Moe;
+  model.qk_norm = is_qwen_moe || described.family == ForeignFamily::Qwen3;
+  if (is_qwen_moe) model.d_ff = count(header, name + ".expert_feed_forward_length");
+  const bool has_experts = is_qwen_moe || described.family == ForeignFamily::Mixtral ||
+                           described.family == ForeignFamily::Ernie;
   if (has_experts) read_experts(header, name, model);
 }
 
@@ -206,11 +217,28 @@ Status check_gguf(const ModelSpec& model, ForeignFamily family) {
                   "experts or dense "
                   "layers, and so can a GGUF if it was trained with model.balance_rate above 0");
   }
+  if (family == ForeignFamily::DeepseekV3) {
+    return refuse(
+        "a GGUF of latent attention is not written; a Hugging Face folder (--format hf) "
+        "can hold this model");
+  }
+  if (model.window > 0 && model.window < model.seq_len) {
+    return refuse("a GGUF of " + architecture_of(family) +
+                  " means attention to all keys, but the model has a window (model.window); a "
+                  "Hugging Face folder (--format hf) can hold it");
+  }
+  if (model.rope_scaling == RopeScaling::Yarn && model.rope_scaling_factor != 1.0) {
+    return refuse(
+        "positions that YaRN scales are not written to a GGUF; a Hugging Face folder "
+        "(--format hf) can hold this model");
+  }
   if (family == ForeignFamily::Gpt2 && model.mlp != MlpType::GeluTanh) {
     return refuse("a GGUF of gpt2 means GELU by tanh; the model has another activation");
   }
   if (is_cohere && !model.tied_head) return refuse("a GGUF of command-r has a tied head");
-  if ((is_cohere || family == ForeignFamily::Ernie) && model.rope_scaling_factor != 1.0) {
+  const bool is_qwen = family == ForeignFamily::Qwen3 || family == ForeignFamily::Qwen3Moe;
+  const bool has_table = !is_cohere && !is_qwen && family != ForeignFamily::Ernie;
+  if (!has_table && model.rope_scaling_factor != 1.0) {
     return refuse("a GGUF of " + architecture_of(family) + " has no table of scaled positions");
   }
   return Done{};
@@ -246,6 +274,7 @@ void add_rope(const ModelSpec& model, KeyAdder& keys, GgufHeader& header) {
 void add_expert_keys(const ModelSpec& model, ForeignFamily family, KeyAdder& keys) {
   keys.count(".expert_count", model.experts);
   keys.count(".expert_used_count", model.top_k);
+  if (family == ForeignFamily::Qwen3Moe) keys.count(".expert_feed_forward_length", model.d_ff);
   if (family != ForeignFamily::Ernie) return;
   keys.count(".leading_dense_block_count", model.dense_layers);
   keys.count(".interleave_moe_layer_step", 1);

@@ -37,10 +37,20 @@ void add_gpt2_layer(ForeignTensorList& list, const std::string& theirs, const st
   list.linear(theirs + "ffn_down", {ours + "mlp.w_down"}, {ours + "mlp.b_down"});
 }
 
-void add_rotary_layer(ForeignTensorList& list, const std::string& theirs, const std::string& ours) {
+// The positions of Qwen3 turn the halves of a head there, too; those of the others its neighbours.
+void add_rotary_layer(ForeignTensorList& list, const ModelSpec& model, const std::string& theirs,
+                      const std::string& ours) {
   list.norm(theirs + "attn_norm", ours + "norm1", false);
-  list.add_interleaved(theirs + "attn_q.weight", ours + "attn.wq");
-  list.add_interleaved(theirs + "attn_k.weight", ours + "attn.wk");
+  for (const char* part : {"q", "k"}) {
+    const std::string name = fmt::format("{}attn_{}", theirs, part);
+    const std::string param = fmt::format("{}attn.w{}", ours, part);
+    if (model.qk_norm) {
+      list.add(name + ".weight", {param});
+      list.inner_norm(name + "_norm", fmt::format("{}attn.{}_norm", ours, part), model.head_dim);
+    } else {
+      list.add_interleaved(name + ".weight", param);
+    }
+  }
   list.add(theirs + "attn_v.weight", {ours + "attn.wv"});
   list.add(theirs + "attn_output.weight", {ours + "attn.wo"});
 }
@@ -60,7 +70,7 @@ std::vector<ForeignTensor> gguf_tensors(const ModelSpec& model, ForeignFamily fa
       add_gpt2_layer(list, theirs, ours);
       continue;
     }
-    add_rotary_layer(list, theirs, ours);
+    add_rotary_layer(list, model, theirs, ours);
     if (!model.parallel_block) list.norm(theirs + "ffn_norm", ours + "norm2", false);
     if (model.has_experts(i)) {
       add_gguf_experts(list, theirs, ours);

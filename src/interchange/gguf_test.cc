@@ -29,11 +29,12 @@ const std::pair<GgmlType, Rounding> kTypes[] = {{GgmlType::F32, Rounding::None},
                                                 {GgmlType::Q8_0, Rounding::Q8_0}};
 
 // No key names the activation of a gpt2, or divides the weights of experts of a deepseek; the head
-// of a command-r is tied.
+// of a command-r is tied; nothing holds a window or latents.
 bool gguf_holds(const ModelSpec& model) {
   const ForeignFamily family = foreign_family(model).value();
   if (family == ForeignFamily::Gpt2) return model.mlp == MlpType::GeluTanh;
   if (family == ForeignFamily::Cohere) return model.tied_head;
+  if (model.window > 0 || model.has_latents()) return false;
   return family != ForeignFamily::Deepseek;
 }
 

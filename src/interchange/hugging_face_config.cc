@@ -23,7 +23,11 @@ constexpr HuggingFaceFamily kFamilies[] = {
     {ForeignFamily::Cohere, "cohere", "CohereForCausalLM"},
     {ForeignFamily::Mixtral, "mixtral", "MixtralForCausalLM"},
     {ForeignFamily::Deepseek, "deepseek", "DeepseekForCausalLM"},
-    {ForeignFamily::Ernie, "ernie4_5_moe", "Ernie4_5_MoeForCausalLM"}};
+    {ForeignFamily::Ernie, "ernie4_5_moe", "Ernie4_5_MoeForCausalLM"},
+    {ForeignFamily::Qwen3, "qwen3", "Qwen3ForCausalLM"},
+    {ForeignFamily::Qwen3Moe, "qwen3_moe", "Qwen3MoeForCausalLM"},
+    {ForeignFamily::Mistral, "mistral", "MistralForCausalLM"},
+    {ForeignFamily::DeepseekV3, "deepseek_v3", "DeepseekV3ForCausalLM"}};
 
 ForeignFamily family_of_type(const std::string& type) {
   if (type.empty()) throw FieldError{"no key \"model_type\""};
@@ -69,6 +73,35 @@ void read_gpt2(const HuggingFaceFields& fields, ModelConfig& model) {
   fields.refuse_flag("add_cross_attention", true, "cross-attention");
 }
 
+// The library multiplies cos and sin by one number, which multiplies the logits by its square, and
+// DeepSeek's logits by another. Ours have one number for both.
+void read_yarn(const HuggingFaceFields& fields, const HuggingFaceFields& rope, const char* where,
+               ModelConfig& model) {
+  const auto refuse = [&](const char* what) {
+    throw UnsupportedSetting{fmt::format("{}: {} is not supported", where, what)};
+  };
+  model.rope_scaling = RopeScaling::Yarn;
+  model.rope_scaling_factor = rope.number("factor", 1.0);
+  model.rope_high_freq_factor = rope.number("beta_fast", 32.0);
+  model.rope_low_freq_factor = rope.number("beta_slow", 1.0);
+  model.rope_original_seq_len = rope.count("original_max_position_embeddings", model.seq_len);
+  if (!rope.flag("truncate", true)) refuse("truncate = false");
+  const double of_all = rope.number("mscale_all_dim", 0.0), of_cos = rope.number("mscale", 0.0);
+  const bool has_latents = fields.find("kv_lora_rank") != nullptr;
+  if (has_latents && of_all != of_cos) refuse("mscale other than mscale_all_dim");
+  if (!has_latents && of_all != of_cos) refuse("mscale without latent attention");
+  model.rope_mscale = has_latents ? of_all : of_all != 0.0 ? 0.0 : 1.0;
+  const double factor = rope.number("attention_factor", 0.0);  // absent: from the others
+  if (factor == 0.0 && has_latents && of_all == 0.0) refuse("yarn without mscale_all_dim");
+  if (factor == 0.0) return;
+  if (has_latents && factor != 1.0) refuse("attention_factor beside latent attention");
+  if (has_latents || factor == 1.0) {
+    model.rope_mscale = has_latents ? of_all : 0.0;
+  } else {
+    model.rope_mscale = (factor - 1.0) / (0.1 * std::log(model.rope_scaling_factor));
+  }
+}
+
 // transformers 4 has rope_theta and rope_scaling; transformers 5 has rope_parameters with both.
 void read_rope(const HuggingFaceFields& fields, double default_theta, ModelConfig& model) {
   model.rope_theta = fields.number("rope_theta", default_theta);
@@ -84,9 +117,14 @@ void read_rope(const HuggingFaceFields& fields, double default_theta, ModelConfi
     model.rope_theta = theta;
     const std::string type = rope.word("rope_type", rope.word("type", "default"));
     if (type == "default") continue;
+    if (type == "yarn") {
+      read_yarn(fields, rope, key, model);
+      continue;
+    }
     if (type != "llama3") {
-      throw UnsupportedSetting{fmt::format(
-          "{}: positions scaled by \"{}\"; none and \"llama3\" are supported", key, type)};
+      throw UnsupportedSetting{
+          fmt::format("{}: positions scaled by \"{}\"; none, \"llama3\" and \"yarn\" are supported",
+                      key, type)};
     }
     model.rope_scaling_factor = rope.number("factor", 8.0);
     model.rope_low_freq_factor = rope.number("low_freq_factor", 1.0);
@@ -95,7 +133,9 @@ void read_rope(const HuggingFaceFields& fields, double default_theta, ModelConfi
   }
   const bool is_sound = model.rope_theta > 0.0 && model.rope_scaling_factor >= 1.0 &&
                         model.rope_low_freq_factor > 0.0 &&
-                        model.rope_high_freq_factor > model.rope_low_freq_factor &&
+                        (model.rope_high_freq_factor > model.rope_low_freq_factor ||
+                         (model.rope_scaling == RopeScaling::Yarn &&
+                          model.rope_high_freq_factor == model.rope_low_freq_factor)) &&
                         std::isfinite(model.rope_theta) &&
                         std::isfinite(model.rope_scaling_factor) && model.rope_original_seq_len > 0;
   if (!is_sound) throw FieldError{"the numbers of rotary positions contradict each other"};
@@ -161,10 +201,54 @@ void read_mixtral(const HuggingFaceFields& fields, ModelConfig& model) {
   model.experts = fields.count("num_local_experts", 8);
   model.top_k = fields.count("num_experts_per_tok", 2);
   model.aux_loss = fields.number("router_aux_loss_coef", 0.001);
-  const int64_t window = fields.count("sliding_window", 0);
-  if (window > 0 && window < model.seq_len) {
+  model.window = fields.count("sliding_window", 0);
+}
+
+void read_mistral(const HuggingFaceFields& fields, ModelConfig& model) {
+  model.family = ModelFamily::Llama;
+  read_rotary_family(fields, {.seq_len = 131072}, model);
+  refuse_biases(fields);
+  // The library has a window where the key is absent, and none where it is null.
+  model.window = fields.has("sliding_window") ? fields.count("sliding_window", 0) : 4096;
+}
+
+// A window is that of the layers from max_window_layers on.
+void read_qwen_window(const HuggingFaceFields& fields, ModelConfig& model) {
+  if (!fields.flag("use_sliding_window", false)) return;
+  const int64_t first = fields.count("max_window_layers", 28);
+  if (first >= model.layers) return;
+  if (first > 0) {
+    throw UnsupportedSetting{"max_window_layers: a window is that of all layers or of none here"};
+  }
+  model.window = fields.count("sliding_window", 4096);
+}
+
+void read_qwen3(const HuggingFaceFields& fields, ModelConfig& model) {
+  model.family = ModelFamily::Llama;
+  read_rotary_family(fields, {.seq_len = 32768}, model);
+  refuse_biases(fields);
+  model.head_dim = fields.count("head_dim", 128);
+  model.qk_norm = true;
+  read_qwen_window(fields, model);
+}
+
+void read_qwen3_moe(const HuggingFaceFields& fields, ModelConfig& model) {
+  read_qwen3(fields, model);
+  model.family = ModelFamily::Moe;
+  model.d_ff = fields.count("moe_intermediate_size", 768);
+  model.experts = fields.count("num_experts", 128);
+  model.top_k = fields.count("num_experts_per_tok", 8);
+  model.aux_loss = fields.number("router_aux_loss_coef", 0.001);
+  if (!fields.flag("norm_topk_prob", false)) {
     throw UnsupportedSetting{
-        fmt::format("sliding_window = {}: attention to a window is not supported", window)};
+        "norm_topk_prob = false: weights of experts that are not divided by their sum are not "
+        "supported"};
+  }
+  const json* dense = fields.find("mlp_only_layers");
+  const bool has_dense = dense != nullptr && !(dense->is_array() && dense->empty());
+  if (has_dense || fields.count("decoder_sparse_step", 1) != 1) {
+    throw UnsupportedSetting{
+        "mlp_only_layers or decoder_sparse_step: every layer of a qwen3_moe has experts here"};
   }
 }
 
@@ -248,6 +332,50 @@ void read_ernie(const HuggingFaceFields& fields, ModelConfig& model) {
   }
 }
 
+// The router's bias is moved as model.balance_rate does.
+void read_deepseek_v3(const HuggingFaceFields& fields, ModelConfig& model) {
+  read_rotary_family(fields, {.seq_len = 4096}, model);
+  refuse_biases(fields);
+  model.kv_heads = 0;
+  model.head_dim = fields.count("qk_nope_head_dim", 128);
+  model.kv_lora_rank = fields.count("kv_lora_rank", 512);
+  model.q_lora_rank = fields.count("q_lora_rank", fields.has("q_lora_rank") ? 0 : 1536);
+  model.qk_rope_head_dim = fields.count("qk_rope_head_dim", 64);
+  model.v_head_dim = fields.count("v_head_dim", 128);
+  if (model.norm_eps != 1e-6) {
+    throw UnsupportedSetting{fmt::format(
+        "rms_norm_eps = {}: the norms of latents have 1e-6, and all norms have one number here",
+        model.norm_eps)};
+  }
+  fields.refuse_flag("rope_interleave", false, "positions that turn the halves of a head");
+  const int64_t dense = fields.count("first_k_dense_replace", 3);
+  model.family = ModelFamily::Llama;
+  if (dense >= model.layers) return;  // no layer has experts
+  read_layers_that_differ(fields, dense, model);
+  model.router = RouterType::Sigmoid;
+  model.experts = fields.count("n_routed_experts", 256);
+  model.top_k = fields.count("num_experts_per_tok", 8);
+  model.shared_experts = fields.count("n_shared_experts", 1);
+  model.expert_groups = fields.count("n_group", 8);
+  model.top_groups = fields.count("topk_group", 4);
+  model.routed_scaling = fields.number("routed_scaling_factor", 2.5);
+  model.balance_rate = kForeignBalanceRate;
+  model.aux_loss = fields.number("aux_loss_alpha", 0.0001);
+  if (fields.count("moe_layer_freq", 1) != 1) {
+    throw UnsupportedSetting{"moe_layer_freq: only the first layers may be without experts"};
+  }
+  if (fields.word("scoring_func", "sigmoid") != "sigmoid" ||
+      fields.word("topk_method", "noaux_tc") != "noaux_tc") {
+    throw UnsupportedSetting{
+        "scoring_func or topk_method: sigmoid and noaux_tc are supported in a deepseek_v3"};
+  }
+  if (!fields.flag("norm_topk_prob", true)) {
+    throw UnsupportedSetting{
+        "norm_topk_prob = false: weights of experts that are not divided by their sum are not "
+        "supported"};
+  }
+}
+
 std::optional<DType> read_dtype(const HuggingFaceFields& fields) {
   const std::string name = fields.word("dtype", fields.word("torch_dtype", ""));
   if (name == "float32") return DType::F32;
@@ -282,6 +410,14 @@ void read_family(const HuggingFaceFields& fields, HuggingFaceConfig& config) {
       return read_deepseek(fields, config.model);
     case ForeignFamily::Ernie:
       return read_ernie(fields, config.model);
+    case ForeignFamily::Qwen3:
+      return read_qwen3(fields, config.model);
+    case ForeignFamily::Qwen3Moe:
+      return read_qwen3_moe(fields, config.model);
+    case ForeignFamily::Mistral:
+      return read_mistral(fields, config.model);
+    case ForeignFamily::DeepseekV3:
+      return read_deepseek_v3(fields, config.model);
   }
 }
 

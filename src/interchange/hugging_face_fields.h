@@ -31,6 +31,7 @@ class HuggingFaceFields {
     const auto found = object_->find(key);
     return found == object_->end() || found->is_null() ? nullptr : &*found;
   }
+  bool has(const char* key) const { return object_->contains(key); }  // null, too
   int64_t count(const char* key, std::optional<int64_t> otherwise = {},
                 int64_t greatest = limits::kWidth) const {
     const nlohmann::json* value = find(key);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "interchange/foreign_tensor_list.h"
 
 namespace trireme {
@@ -53,11 +55,14 @@ void add_mixtral_mlp(ForeignTensorList& list, const ModelSpec& model, ExpertSpel
   }
 }
 
-// The experts of DeepSeek-MoE and of ERNIE 4.5, and those that all tokens visit.
-void add_shared_and_routed(ForeignTensorList& list, const ModelSpec& model,
+// The experts of DeepSeek, Qwen3 and ERNIE 4.5, and those that all tokens visit.
+void add_shared_and_routed(ForeignTensorList& list, const ModelSpec& model, ForeignFamily family,
                            const std::string& theirs, const std::string& ours) {
   list.add(theirs + "gate.weight", {ours + "router"});
-  if (list.has(ours + "router_bias")) {
+  if (family == ForeignFamily::DeepseekV3) {
+    list.add_filled(theirs + "gate.e_score_correction_bias", Shape{model.experts},
+                    {ours + "router_bias"});
+  } else if (list.has(ours + "router_bias")) {
     list.add_filled(theirs + "moe_statics.e_score_correction_bias", Shape{1, model.experts},
                     {ours + "router_bias"});
   }
@@ -73,14 +78,36 @@ bool turns_neighbours(ForeignFamily family) {
   return family == ForeignFamily::Cohere || family == ForeignFamily::Ernie;
 }
 
-void add_rotary_attention(ForeignTensorList& list, ForeignFamily family, const std::string& theirs,
-                          const std::string& ours) {
+void add_latent_attention(ForeignTensorList& list, const ModelSpec& model,
+                          const std::string& theirs, const std::string& ours) {
+  const int64_t turned = model.qk_rope_head_dim;
+  if (model.q_lora_rank > 0) {
+    list.add(theirs + "q_a_proj.weight", {ours + "wq_down"});
+    list.inner_norm(theirs + "q_a_layernorm", ours + "q_norm", model.q_lora_rank);
+    list.add_turned(theirs + "q_b_proj.weight", {ours + "wq_up"}, model.key_dim(), turned);
+  } else {
+    list.add_turned(theirs + "q_proj.weight", {ours + "wq"}, model.key_dim(), turned);
+  }
+  list.add_turned(theirs + "kv_a_proj_with_mqa.weight", {ours + "wkv_down", ours + "shared.wk"},
+                  model.kv_lora_rank + turned, turned);
+  list.inner_norm(theirs + "kv_a_layernorm", ours + "kv_norm", model.kv_lora_rank);
+  list.add_by_heads(theirs + "kv_b_proj.weight", {ours + "wk_up", ours + "wv_up"}, model.heads);
+  list.add(theirs + "o_proj.weight", {ours + "wo"});
+}
+
+void add_rotary_attention(ForeignTensorList& list, const ModelSpec& model, ForeignFamily family,
+                          const std::string& theirs, const std::string& ours) {
+  if (model.has_latents()) return add_latent_attention(list, model, theirs, ours);
   for (const char* part : {"q", "k"}) {
     const std::string name = theirs + part + "_proj.weight", param = ours + "w" + part;
     if (turns_neighbours(family)) {
       list.add_interleaved(name, param);
     } else {
       list.add(name, {param});
+    }
+    if (model.qk_norm) {
+      list.inner_norm(fmt::format("{}{}_norm", theirs, part), fmt::format("{}{}_norm", ours, part),
+                      model.head_dim);
     }
   }
   list.add(theirs + "v_proj.weight", {ours + "wv"});
@@ -95,7 +122,7 @@ std::vector<ForeignTensor> rotary_tensors(const ModelSpec& model, ForeignFamily 
     const std::string theirs = fmt::format("model.layers.{}.", i);
     const std::string ours = fmt::format("layers.{}.", i);
     list.norm(theirs + "input_layernorm", ours + "norm1", false);
-    add_rotary_attention(list, family, theirs + "self_attn.", ours + "attn.");
+    add_rotary_attention(list, model, family, theirs + "self_attn.", ours + "attn.");
     if (!model.parallel_block) {
       list.norm(theirs + "post_attention_layernorm", ours + "norm2", false);
     }
@@ -104,7 +131,7 @@ std::vector<ForeignTensor> rotary_tensors(const ModelSpec& model, ForeignFamily 
     } else if (family == ForeignFamily::Mixtral) {
       add_mixtral_mlp(list, model, spelling.experts, theirs, ours);
     } else {
-      add_shared_and_routed(list, model, theirs + "mlp.", ours + "mlp.");
+      add_shared_and_routed(list, model, family, theirs + "mlp.", ours + "mlp.");
     }
   }
   list.final_norm("model.norm", false, spelling.logit_scale);
@@ -129,7 +156,13 @@ std::string canonical_hugging_face_name(std::string_view name, ForeignFamily fam
   return prefix + std::string(name);
 }
 
-bool is_hugging_face_buffer(std::string_view name) {
+bool is_hugging_face_buffer(std::string_view name, const ModelSpec& model) {
+  constexpr std::string_view kLayer = "model.layers.";
+  int64_t layer = 0;
+  if (model.has_latents() && name.starts_with(kLayer)) {
+    std::from_chars(name.data() + kLayer.size(), name.data() + name.size(), layer);
+    if (layer >= model.layers) return true;  // DeepSeek-V3 predicts further tokens with these
+  }
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
          name.ends_with("rotary_emb.inv_freq") || name.starts_with("model.mtp_");
 }

@@ -30,6 +30,6 @@ std::string canonical_hugging_face_name(std::string_view name, ForeignFamily fam
 
 // True for masks and tables that old versions stored, which follow from the configuration, and for
 // layers that predict further tokens, which the library leaves out, too.
-bool is_hugging_face_buffer(std::string_view canonical_name);
+bool is_hugging_face_buffer(std::string_view canonical_name, const ModelSpec& model);
 
 }  // namespace trireme

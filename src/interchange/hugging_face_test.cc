@@ -251,7 +251,8 @@ TEST_F(HuggingFace, BuffersOfOldVersionsAreLeftOut) {
 }
 
 TEST_F(HuggingFace, ConfigurationsOfVersions4And5SayTheSame) {
-  for (const char* name : {"llama", "llama3_untied", "gpt2", "mixtral"}) {
+  for (const char* name : {"llama", "llama3_untied", "gpt2", "mixtral", "qwen3", "qwen3_moe",
+                           "mistral_untied", "deepseek_v3"}) {
     const ModelConfig model = small_model(name);
     const auto text = print_hugging_face_config(*resolve_model(model, 0), {DType::BF16, 44});
     ASSERT_TRUE(text.ok());
@@ -284,9 +285,13 @@ TEST_F(HuggingFace, WhatCannotBeRepresentedIsRefusedByName) {
       {"gpt2", "model_type", "gpt_neox"},
       {"llama", "attention_bias", true},
       {"llama", "hidden_act", "gelu"},
-      {"llama", "rope_scaling", {{"type", "yarn"}, {"factor", 2.0}}},
+      {"llama", "rope_scaling", {{"type", "longrope"}, {"factor", 2.0}}},
       {"llama", "quantization_config", {{"bits", 4}}},
-      {"mixtral", "sliding_window", 4},
+      {"qwen3_moe", "norm_topk_prob", false},
+      {"qwen3_moe", "mlp_only_layers", {0}},
+      {"deepseek_v3", "scoring_func", "softmax"},
+      {"deepseek_v3", "rope_interleave", false},
+      {"deepseek_v3", "norm_topk_prob", false},
       {"llama", "model_type", "nemotron"},
       {"arcee_untied", "hidden_act", "silu"},
       {"command_r", "use_qk_norm", true},

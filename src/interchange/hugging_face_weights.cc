@@ -104,7 +104,7 @@ Status HuggingFaceWeights::check(const std::vector<ForeignTensor>& tensors,
     known.insert(tensor.name);
   }
   for (const auto& [name, place] : places_) {
-    if (known.count(name) > 0 || is_hugging_face_buffer(name)) continue;
+    if (known.count(name) > 0 || is_hugging_face_buffer(name, model)) continue;
     // Its values are compared when it is read.
     if (name == "lm_head.weight" && model.tied_head) continue;
     return refuse(place, ErrorKind::Infeasible,

@@ -36,6 +36,30 @@ inline ModelConfig small_model(const std::string& name) {
     config.parallel_block = true;
   }
   if (name.starts_with("arcee")) config.activation = ActivationChoice::Relu2;
+  if (name.starts_with("qwen3")) {
+    config.family = name.starts_with("qwen3_moe") ? ModelFamily::Moe : ModelFamily::Llama;
+    config.qk_norm = true;
+    config.head_dim = 10;
+  }
+  if (name.starts_with("mistral") || name == "mixtral_window") config.window = 5;
+  if (name.starts_with("deepseek_v3")) {
+    config.kv_heads = 0;
+    config.norm_eps = 1e-6;
+    config.head_dim = 8;
+    config.kv_lora_rank = 14;
+    config.q_lora_rank = name == "deepseek_v3_without_q_latent" ? 0 : 18;
+    config.qk_rope_head_dim = 6;
+    config.v_head_dim = 10;
+    config.router = RouterType::Sigmoid;
+    config.experts = 4;
+    config.expert_groups = 2;
+    config.routed_scaling = 2.5;
+    config.balance_rate = 0.001;
+    config.rope_scaling = RopeScaling::Yarn;
+    config.rope_scaling_factor = 4.0;
+    config.rope_high_freq_factor = 32.0;
+    config.rope_original_seq_len = 64;
+  }
   config.tied_head = !name.ends_with("untied");
   if (name == "gpt2_erf_untied") config.activation = ActivationChoice::GeluErf;
   if (name == "gpt2_relu") config.activation = ActivationChoice::Relu;
@@ -51,11 +75,31 @@ inline ModelConfig small_model(const std::string& name) {
   return config;
 }
 
-inline const char* const kSmallModels[] = {
-    "gpt2",         "gpt2_erf_untied", "gpt2_relu",    "gpt2_relu2",     "gpt2_no_bias",
-    "gpt2_no_gain", "llama",           "llama_untied", "llama_head_dim", "llama3_untied",
-    "mixtral",      "mixtral_untied",  "arcee_untied", "command_r",      "command_r_untied",
-    "deepseek",     "ernie",           "ernie_untied"};
+inline const char* const kSmallModels[] = {"gpt2",
+                                           "gpt2_erf_untied",
+                                           "gpt2_relu",
+                                           "gpt2_relu2",
+                                           "gpt2_no_bias",
+                                           "gpt2_no_gain",
+                                           "llama",
+                                           "llama_untied",
+                                           "llama_head_dim",
+                                           "llama3_untied",
+                                           "mixtral",
+                                           "mixtral_untied",
+                                           "arcee_untied",
+                                           "command_r",
+                                           "command_r_untied",
+                                           "deepseek",
+                                           "ernie",
+                                           "ernie_untied",
+                                           "qwen3",
+                                           "qwen3_untied",
+                                           "qwen3_moe",
+                                           "mistral_untied",
+                                           "mixtral_window",
+                                           "deepseek_v3",
+                                           "deepseek_v3_without_q_latent"};
 
 // Values that use all mantissa bits; gains are near one.
 inline InterchangeModel random_model(const std::string& name) {

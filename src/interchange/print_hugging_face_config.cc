@@ -1,6 +1,7 @@
 #include "interchange/print_hugging_face_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "interchange/hugging_face_config.h"
@@ -32,10 +33,32 @@ nlohmann::ordered_json gpt2_config(const ModelSpec& model) {
           {"tie_word_embeddings", model.tied_head}};
 }
 
+// Logits are scaled by cos and sin, or, of latent attention, by mscale_all_dim.
+nlohmann::ordered_json yarn_config(const ModelSpec& model) {
+  nlohmann::ordered_json scaling = {
+      {"rope_type", "yarn"},
+      {"factor", model.rope_scaling_factor},
+      {"beta_fast", model.rope_high_freq_factor},
+      {"beta_slow", model.rope_low_freq_factor},
+      {"original_max_position_embeddings", model.rope_original_seq_len}};
+  if (model.has_latents() && model.rope_mscale != 0.0) {
+    scaling["mscale"] = scaling["mscale_all_dim"] = model.rope_mscale;
+  } else if (model.has_latents()) {
+    scaling["attention_factor"] = 1.0;
+  } else if (model.rope_mscale != 1.0) {
+    scaling["attention_factor"] =
+        0.1 * model.rope_mscale * std::log(model.rope_scaling_factor) + 1.0;
+  }
+  return scaling;
+}
+
 nlohmann::ordered_json rotary_config(const ModelSpec& model) {
   nlohmann::ordered_json scaling;  // null if not set
   nlohmann::ordered_json rope = {{"rope_theta", model.rope_theta}, {"rope_type", "default"}};
-  if (model.rope_scaling_factor != 1.0) {
+  if (model.rope_scaling_factor != 1.0 && model.rope_scaling == RopeScaling::Yarn) {
+    scaling = yarn_config(model);
+    rope.update(scaling);
+  } else if (model.rope_scaling_factor != 1.0) {
     scaling = {{"rope_type", "llama3"},
                {"factor", model.rope_scaling_factor},
                {"low_freq_factor", model.rope_low_freq_factor},
@@ -59,6 +82,60 @@ nlohmann::ordered_json rotary_config(const ModelSpec& model) {
           {"tie_word_embeddings", model.tied_head}};
 }
 
+nlohmann::ordered_json window_of(const ModelSpec& model) {
+  return model.window > 0 ? nlohmann::ordered_json(model.window) : nlohmann::ordered_json();
+}
+
+nlohmann::ordered_json qwen3_keys(const ModelSpec& model) {
+  return {{"attention_bias", false},
+          {"use_sliding_window", model.window > 0},
+          {"sliding_window", window_of(model)},
+          {"max_window_layers", model.window > 0 ? 0 : model.layers}};
+}
+
+nlohmann::ordered_json qwen3_moe_keys(const ModelSpec& model) {
+  nlohmann::ordered_json keys = qwen3_keys(model);
+  keys.update({{"moe_intermediate_size", model.d_ff},
+               {"num_experts", model.experts},
+               {"num_experts_per_tok", model.top_k},
+               {"norm_topk_prob", true},
+               {"router_aux_loss_coef", model.aux_loss},
+               {"decoder_sparse_step", 1},
+               {"mlp_only_layers", nlohmann::ordered_json::array()}});
+  return keys;
+}
+
+nlohmann::ordered_json deepseek_v3_keys(const ModelSpec& model) {
+  const auto null_or = [](int64_t value) {
+    return value > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+  };
+  const bool has_experts = model.has_experts();
+  return {{"num_key_value_heads", model.heads},
+          {"head_dim", model.qk_rope_head_dim},
+          {"q_lora_rank", null_or(model.q_lora_rank)},
+          {"kv_lora_rank", model.kv_lora_rank},
+          {"qk_nope_head_dim", model.head_dim},
+          {"qk_rope_head_dim", model.qk_rope_head_dim},
+          {"qk_head_dim", model.key_dim()},
+          {"v_head_dim", model.v_head_dim},
+          {"rope_interleave", true},
+          {"attention_bias", false},
+          {"moe_intermediate_size", model.d_ff},
+          {"first_k_dense_replace", has_experts ? model.dense_layers : model.layers},
+          {"n_routed_experts", std::max<int64_t>(1, model.experts)},
+          {"num_experts_per_tok", std::max<int64_t>(1, model.top_k)},
+          {"n_shared_experts", model.shared_experts},
+          {"n_group", model.expert_groups},
+          {"topk_group", model.top_groups},
+          {"routed_scaling_factor", model.routed_scaling},
+          {"scoring_func", "sigmoid"},
+          {"topk_method", "noaux_tc"},
+          {"norm_topk_prob", true},
+          {"moe_layer_freq", 1},
+          {"aux_loss_alpha", model.aux_loss},
+          {"num_nextn_predict_layers", 0}};
+}
+
 // The keys that a family adds to those of all with rotary positions, or replaces.
 nlohmann::ordered_json own_keys(const ModelSpec& model, ForeignFamily family) {
   switch (family) {
@@ -77,7 +154,7 @@ nlohmann::ordered_json own_keys(const ModelSpec& model, ForeignFamily family) {
       return {{"num_local_experts", model.experts},
               {"num_experts_per_tok", model.top_k},
               {"router_aux_loss_coef", model.aux_loss},
-              {"sliding_window", nullptr}};
+              {"sliding_window", window_of(model)}};
     case ForeignFamily::Deepseek:
       return {{"moe_intermediate_size", model.d_ff},
               {"n_routed_experts", model.experts},
@@ -104,6 +181,14 @@ nlohmann::ordered_json own_keys(const ModelSpec& model, ForeignFamily family) {
               {"moe_norm_min", 1e-12},
               {"router_aux_loss_coef", model.aux_loss},
               {"use_bias", false}};
+    case ForeignFamily::Qwen3:
+      return qwen3_keys(model);
+    case ForeignFamily::Qwen3Moe:
+      return qwen3_moe_keys(model);
+    case ForeignFamily::Mistral:
+      return {{"sliding_window", window_of(model)}};
+    case ForeignFamily::DeepseekV3:
+      return deepseek_v3_keys(model);
   }
   return {};
 }
