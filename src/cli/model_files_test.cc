@@ -14,14 +14,15 @@ namespace fs = std::filesystem;
 
 const std::string kModels = (kRoot / "models").string();
 
-int64_t params_of(const std::string& preset, std::vector<std::string> overrides = {}) {
-  overrides.insert(overrides.begin(), "model.preset=" + preset);
-  const auto loaded = load_config({.overrides = overrides, .model_folders = {kModels}});
+ModelSpec model_of(const std::string& preset) {
+  const auto loaded =
+      load_config({.overrides = {"model.preset=" + preset}, .model_folders = {kModels}});
   EXPECT_TRUE(loaded.ok()) << loaded.error().message;
   const auto model = resolve_model(loaded.value().config.model, 0);
   EXPECT_TRUE(model.ok()) << model.error().message;
-  return num_params(model.value());
+  return model.value();
 }
+int64_t params_of(const std::string& preset) { return num_params(model_of(preset)); }
 
 TEST(ModelFiles, HaveThePublishedNumberOfParameters) {
   const std::pair<const char*, int64_t> published[] = {
@@ -36,6 +37,13 @@ TEST(ModelFiles, HaveThePublishedNumberOfParameters) {
       {"llama3-405b", 405853388800},
       {"mixtral-8x7b", 46702792704},
       {"deepseek-moe-16b", 16375728128},
+      {"qwen3-0.6b", 596049920},
+      {"qwen3-8b", 8190735360},
+      {"qwen3-30b-a3b", 30532122624},
+      {"qwen3-235b-a22b", 235093634560},
+      {"mistral-7b", 7241732096},
+      // Each router has a bias of 256 numbers beside the published 671,026,404,352.
+      {"deepseek-v3", 671026404352 + 58 * 256},
       // From llm-foundry's throughput tables, with 2,048 tokens.
       {"mpt-125m", 125311488},
       {"mpt-30b", 29975214080},
@@ -46,13 +54,29 @@ TEST(ModelFiles, HaveThePublishedNumberOfParameters) {
 
 TEST(ModelFiles, LieWithinAPercentOfTheirNamesWhereOnlyThatIsPublished) {
   const std::pair<const char*, double> rounded[] = {
-      {"gpt3-175b", 175e9},         {"gpt3-6.7b", 6.66e9},        {"timecapsule-16m", 16e6},
-      {"megatron-1.7b", 1.65e9},    {"megatron-7.5b", 7.47e9},    {"megatron-39.1b", 39.1e9},
-      {"megatron-145.6b", 145.6e9}, {"megatron-529.6b", 529.6e9}, {"megatron-1008b", 1008e9},
+      {"gpt3-175b", 175e9},         {"gpt3-6.7b", 6.66e9},
+      {"timecapsule-16m", 16e6},    {"megatron-1.7b", 1.65e9},
+      {"megatron-7.5b", 7.47e9},    {"megatron-39.1b", 39.1e9},
+      {"megatron-145.6b", 145.6e9}, {"megatron-529.6b", 529.6e9},
+      {"megatron-1008b", 1008e9},   {"glm-5", 744e9},
+      {"solar-open-100b", 102.6e9}, {"turing-nlg", 17.2e9},
   };
   for (const auto& [name, params] : rounded) {
     EXPECT_NEAR(double(params_of(name)), params, 0.011 * params) << name;
   }
+}
+
+// Published in billions: 37 of 671, 32 of 1,000 and so on. Kimi K2 has "1T".
+TEST(ModelFiles, TokensUseThePublishedNumberOfParameters) {
+  const std::pair<const char*, double> published[] = {
+      {"qwen3-30b-a3b", 3.3e9}, {"qwen3-235b-a22b", 22e9}, {"deepseek-v3", 37e9},
+      {"kimi-k2", 32e9},        {"glm-5", 40e9},           {"solar-open-100b", 12e9},
+  };
+  for (const auto& [name, params] : published) {
+    EXPECT_NEAR(double(num_active_params(model_of(name))), params, 0.03 * params) << name;
+  }
+  EXPECT_NEAR(double(params_of("kimi-k2")), 1e12, 0.03e12);
+  EXPECT_NEAR(double(params_of("bert-large")), 0.34e9, 0.02e9);  // encoders have more
 }
 
 TEST(ModelFiles, EveryFileLoadsOnItsOwn) {
@@ -63,7 +87,8 @@ TEST(ModelFiles, EveryFileLoadsOnItsOwn) {
 
 // configs/tiny-*.toml promise that every combination of degrees up to 4 works.
 TEST(ConfigFiles, TinyConfigurationsAllowEveryDegreeUpToFour) {
-  for (const char* name : {"tiny-gpt2.toml", "tiny-llama.toml", "tiny-moe.toml"}) {
+  for (const char* name :
+       {"tiny-gpt2.toml", "tiny-llama.toml", "tiny-moe.toml", "tiny-latent.toml"}) {
     const std::string path = (kRoot / "configs" / name).string();
     for (const char* dp : {"1", "2", "4"}) {
       for (const char* tp : {"1", "2", "4"}) {
