@@ -84,7 +84,7 @@ TensorTable scratch_table(const Case& c, int cp, ContextExchange exchange) {
   model.d_model = model.d_ff = model.vocab_size = 8;
   model.heads = c.heads;
   model.kv_heads = c.kv_heads;
-  model.head_dim = c.head_dim;
+  model.head_dim = model.v_head_dim = c.head_dim;
   model.seq_len = c.seq_len;
   StageShape shape{.micro_sequences = c.num_sequences, .compute = c.dtype};
   shape.cp = cp;

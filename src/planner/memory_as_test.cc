@@ -53,7 +53,7 @@ TEST(KeptByLayer, MegatronKeepsWhatItsPaperSays) {
     for (const int tp : {1, 2, 4}) {
       ModelSpec model = with_defaults(pipeline_of(1, 2, 1).model, 0);
       model.heads = model.kv_heads = heads;
-      model.head_dim = model.d_model / heads;
+      model.head_dim = model.v_head_dim = model.d_model / heads;
       const double sbh = 3.0 * double(model.seq_len * model.d_model);
       const double scores = 5.0 * double(heads * model.seq_len) / double(model.d_model);
       StageShape shape = {.micro_sequences = 3, .tp = tp};
