@@ -172,12 +172,13 @@ class RunDraw {
   // Norms of heads, windows and latents.
   void attention() {
     ModelConfig& model = config_.model;
-    model.qk_norm = is_one_of(3);
     if (is_one_of(2)) model.window = 1 + below(int(model.seq_len));
-    if (is_one_of(2)) return;
-    if (!is_one_of(6)) model.kv_heads = 0;
+    model.qk_norm = model.norm == NormChoice::RmsNorm || is_one_of(8);
+    if (model.qk_norm || model.family == ModelFamily::Gpt2 || is_one_of(2)) return;
+    if (!is_one_of(8)) model.kv_heads = 0;
+    if (!is_one_of(8)) model.positions = PositionsChoice::Rope;
     model.kv_lora_rank = 1 + below(8);
-    model.q_lora_rank = below(7);
+    model.q_lora_rank = is_one_of(8) ? 0 : 1 + below(7);
     model.qk_rope_head_dim = any_of({2, 4});
     model.v_head_dim = below(5);
     model.rope_scaling = any_choice<RopeScaling>();
