@@ -48,6 +48,9 @@ class LinearProgram {
     for (int variable = 0; variable < num_integers; ++variable) {
       Cbc_setInteger(model.get(), variable);
     }
+    // Presolving loses memory in CoinUtils 2.11, and these programs are small.
+    Cbc_setParameter(model.get(), "presolve", "off");
+    Cbc_setParameter(model.get(), "preprocess", "off");
     Cbc_setParameter(model.get(), "ratioGap", "0");
     Cbc_setParameter(model.get(), "allowableGap", "0");
     Cbc_solve(model.get());

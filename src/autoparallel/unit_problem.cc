@@ -176,19 +176,22 @@ class UnitProblemBuilder {
       for (size_t d = 2; d-- > 0;) {
         const MeshDim& dim = mesh().dims[d];
         if (dim.degree() == 1 || !sums_grad(index, id, roles[d])) continue;
-        const double gather_params_s = gather_seconds(part * param_bytes, dim, hardware);
-        const double half_sum_s =
-            param.is_trained ? gather_seconds(part * grad_bytes, dim, hardware) : 0.0;
-        const double sum_s =
-            param.is_trained ? all_reduce_seconds(part * grad_bytes, dim, hardware) : 0.0;
-        if (roles[d] != Role::Data) {
+        // Vectors travel in one message with the matrices beside them.
+        const double joined_s = param.is_matrix() ? 0.0 : group_link(hardware, dim.span).latency_s;
+        const auto without = [&](double seconds) { return std::max(0.0, seconds - joined_s); };
+        const double gather_params_s = without(gather_seconds(part * param_bytes, dim, hardware));
+        const double half_sum_s = without(gather_seconds(part * grad_bytes, dim, hardware));
+        const double sum_s = without(all_reduce_seconds(part * grad_bytes, dim, hardware));
+        if (shards_all && roles[d] == Role::Data) gather_s += gather_params_s;
+        if (!param.is_trained) {
+          // Nothing is summed.
+        } else if (roles[d] != Role::Data) {
           late_s += sum_s;
         } else if (shards_all) {
-          gather_s += gather_params_s;
           scatter_s += half_sum_s;
         } else if (sharding == StateSharding::Optimizer) {
           hidden_s += half_sum_s;
-          late_s += param.is_trained ? gather_params_s : 0.0;
+          late_s += gather_params_s;
         } else {
           hidden_s += sum_s;
         }
