@@ -17,6 +17,9 @@ int ranks_of(const RunConfig& config) {
 
 // The first difference between two stages, or "".
 std::string difference(const StagePlan& a, const StagePlan& b) {
+  if (to_string(a.mesh) == to_string(b.mesh) && a.mesh != b.mesh) {
+    return "shares tokens out along other dims of its mesh than the first stage";
+  }
   if (a.mesh != b.mesh) {
     return fmt::format("has {}, and the first stage {}", to_string(b.mesh), to_string(a.mesh));
   }
