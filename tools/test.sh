@@ -66,14 +66,14 @@ preset ci build/ci "${skip[@]}"
 [[ -x tools/check_isa_symbols.sh ]] && step "instruction sets" tools/check_isa_symbols.sh build/ci
 # Under the address sanitizer a pairwise cover of the layouts stands for all of them, programs are
 # not compiled and planned for thousands of layouts, no published table is priced and no search is
-# compared with brute force. Runs are broken off and resumed, packages are made, hosts are lost,
-# storms survived, hanging ranks blamed, ranks under MPI trained, and the tutorials and the course
-# followed in the build before.
+# compared with brute force or an integer program. Runs are broken off and resumed, packages are
+# made, hosts are lost, storms survived, hanging ranks blamed, ranks under MPI trained, and the
+# tutorials and the course followed in the build before.
 in_dev=("${skip[@]}")
-done_in_ci='rules|compile|planner|planner_long|cli_long|golden|parity|parity_of_meshes'
+done_in_ci='rules|compile|planner|planner_long|autoparallel|cli_long|golden|parity|parity_of_meshes'
 done_in_ci+='|parity_of_random_layouts|ranks_net|ranks_train'
 done_in_ci+='|ranks_launch_(hosts|hosts_memory|hosts_apart|hosts_hang|hosts_history|leaders|mpirun)'
-done_in_ci+='|ranks_launch_(watchdog|check|check_hosts|storm|survives|bad_batch)'
+done_in_ci+='|ranks_launch_(watchdog|check|check_hosts|storm|survives|bad_batch|goes_back)'
 done_in_ci+='|tutorial_.*|course_.*|package|install|browser|reproduce|e2e_(resume|cli)_test'
 [[ ${1:-} == all ]] || in_dev+=(--exclude-regex "^($done_in_ci)\$")
 preset dev build/dev "${in_dev[@]}"
