@@ -6,8 +6,9 @@
 
 namespace trireme {
 
-// What a choice costs on the rank that pays most: seconds of a micro-batch, and bytes that do not
-// depend on the micro-batches (state) or are held once for each that is in flight (activations).
+// The cost of a choice on the rank where it is highest: seconds of a micro-batch, bytes that do not
+// depend on the micro-batches (state), and bytes that each micro-batch in flight needs
+// (activations).
 struct ChoiceCost {
   double seconds = 0.0;
   double state_bytes = 0.0;
@@ -17,7 +18,7 @@ struct ChoiceCost {
   friend ChoiceCost operator+(ChoiceCost a, const ChoiceCost& b) { return a += b; }
   friend bool operator==(const ChoiceCost&, const ChoiceCost&) = default;
 };
-// Whether `a` costs no more than `b` in anything.
+// True if `a` costs at most as much as `b` in seconds, state and activations.
 bool is_no_worse(const ChoiceCost& a, const ChoiceCost& b);
 
 inline constexpr double kImpossible = std::numeric_limits<double>::infinity();
@@ -29,7 +30,7 @@ struct ChoiceNode {
 };
 
 // Seconds of every pair of choices of two different nodes, row by row: [choice of `from`, choice of
-// `to`]; kImpossible where they do not go together.
+// `to`]; kImpossible if the two choices exclude each other.
 struct ChoiceEdge {
   int from = 0;
   int to = 0;
@@ -37,13 +38,13 @@ struct ChoiceEdge {
 };
 
 // The integer program of the search inside a stage (Zheng et al. 2022, section 4): every node takes
-// one choice, and the sum of the seconds of all nodes and edges is least.
+// one choice, and the sum of the seconds of all nodes and edges is minimized.
 struct ChoiceProblem {
   std::vector<ChoiceNode> nodes;
   std::vector<ChoiceEdge> edges;
 };
 
-// State and `in_flight` times the activations may need so many bytes.
+// A limit of memory: state plus `in_flight` times the activations need at most `bytes`.
 struct ChoiceLimit {
   double bytes = kImpossible;
   double in_flight = 1.0;
@@ -58,7 +59,7 @@ struct Assignment {
   ChoiceCost cost;
 };
 
-// The cost of an assignment: the sum over nodes and edges.
+// Returns the cost of an assignment: the sum over nodes and edges.
 ChoiceCost cost_of(const ChoiceProblem& problem, const std::vector<int>& choices);
 
 }  // namespace trireme

@@ -45,7 +45,7 @@ ChoiceProblem random_problem(std::mt19937& random, const RandomGraphs& size) {
   return problem;
 }
 
-// Visits every assignment that is possible.
+// Visits every assignment, without those of an impossible node or edge.
 template <typename Visit>
 void for_each_assignment(const ChoiceProblem& problem, Visit visit) {
   std::vector<int> choices(problem.nodes.size(), 0);

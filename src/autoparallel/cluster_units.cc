@@ -15,13 +15,13 @@ struct Clusterings {
   double most_work;
   double most_bytes = kNone;
 
-  // The clustering of the least cost, of which `join(cost before, border, work)` adds an operator;
-  // `cost` gets that cost.
+  // Returns the clustering of the least cost, and writes this cost to `cost`. `join(cost before,
+  // border, work)` returns the cost with one more operator.
   template <typename Join>
   std::vector<int> best(Join join, double& cost) const {
     const size_t count = units.size(), operators = size_t(num_operators);
-    // least[r][end]: of r operators that end before unit `end`; last[r][end]: where the last
-    // begins.
+    // least[r][end]: the least cost of r operators that end before unit `end`; last[r][end]: where
+    // the last of them begins.
     std::vector<std::vector<double>> least(operators + 1, std::vector<double>(count + 1, kNone));
     std::vector<std::vector<size_t>> last(operators + 1, std::vector<size_t>(count + 1, 0));
     least[0][0] = 0.0;

@@ -9,7 +9,8 @@
 namespace trireme {
 namespace {
 
-// A cost and how it came about: the choice of a node, or two partial assignments together.
+// A cost and the trace of the choices that lead to it: one choice of a node, or two partial
+// assignments joined.
 struct Point {
   ChoiceCost cost;
   int64_t trace = -1;
@@ -21,14 +22,14 @@ struct Trace {
   int64_t left = -1, right = -1;
 };
 
-// For every combination of the choices of some nodes, the costs of what has been removed that no
-// other beats. The last node of the scope counts fastest.
+// Has an entry for every combination of the choices of the nodes in its scope: those costs of the
+// removed nodes that no other cost beats. The choice of the last node of the scope varies fastest.
 struct Table {
   std::vector<int> scope;  // rising
   std::vector<std::vector<Point>> entries;
 };
 
-// Leaves of some points those that no other one beats or equals, with the fewest seconds first.
+// Removes every point that another one beats or equals. Sorts the others, the fewest seconds first.
 void keep_best(std::vector<Point>& points) {
   std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
     const ChoiceCost &x = a.cost, &y = b.cost;
@@ -79,7 +80,7 @@ class Elimination {
     return found;
   }
 
-  // The order of removal alone.
+  // Follows the order of removal without computing costs.
   double largest() {
     std::set<int> left;
     for (size_t node = 0; node < problem_.nodes.size(); ++node) left.insert(int(node));
@@ -135,7 +136,7 @@ class Elimination {
     tables_.push_back(std::move(table));
   }
 
-  // The other nodes of all tables that have this one, rising.
+  // Returns the other nodes of all tables that have this one, rising.
   std::vector<int> scope_around(int node) const {
     std::set<int> scope;
     for (const Table& table : tables_) {
@@ -158,7 +159,7 @@ class Elimination {
     return found;
   }
 
-  // Index in a table of a combination of choices, given by node.
+  // Returns the index of an entry in a table. `choices` has the choice of every node.
   size_t index_in(const Table& table, const std::vector<int>& choices) const {
     size_t index = 0;
     for (const int node : table.scope) {
@@ -193,7 +194,8 @@ class Elimination {
     tables_.push_back(std::move(result));
   }
 
-  // What is best of all choices of a node, where its neighbours have made theirs.
+  // Returns the points of all choices of a node that no other beats, for fixed choices of its
+  // neighbours.
   std::vector<Point> best_of_choices(int node, const std::vector<Table>& joining,
                                      std::vector<int>& choices) {
     std::vector<Point> points;
@@ -235,8 +237,8 @@ class Elimination {
     return int64_t(traces_.size()) - 1;
   }
 
-  // Every sum of two points, without those that the limit forbids. Costs are never negative, so
-  // what is above the limit stays above it.
+  // Returns every sum of two points that keeps the limit. Costs are never negative, so a sum above
+  // the limit stays above it.
   std::vector<Point> sums_of(const std::vector<Point>& a, const std::vector<Point>& b) {
     std::vector<Point> sums;
     for (const Point& x : a) {
@@ -270,7 +272,7 @@ class Elimination {
   std::vector<Trace> traces_;
 };
 
-// One kind of memory, so that fewer points are kept.
+// Joins state and activations to one number of bytes, so that fewer points are kept.
 ChoiceProblem with_joined_memory(ChoiceProblem problem, const ChoiceLimit& limit) {
   const bool is_limited = limit.bytes < kImpossible;
   for (ChoiceNode& node : problem.nodes) {

@@ -7,19 +7,19 @@
 
 namespace trireme {
 
-// Solves a choice problem exactly by dynamic programming: it removes one node after the other, the
-// one that joins the fewest combinations of its neighbours first, and keeps for each combination
-// what no other beats. On a chain or a tree this is the usual dynamic program; on any other graph
-// the work grows with its treewidth. Deterministic.
+// Solves a choice problem exactly by dynamic programming: it removes one node after the other,
+// first the one whose neighbours have the fewest combinations of choices. For each combination it
+// keeps the costs that no other cost beats. On a chain or a tree this is the usual dynamic program;
+// on any other graph the work grows with its treewidth. The result is deterministic.
 
-// Every assignment that no other one beats or equals in seconds, state and activations, with the
-// fewest seconds first. Assignments of equal cost are one. Those above the limit are left out.
+// Returns every assignment that keeps the limit and that no other one beats in seconds, state and
+// activations, the fewest seconds first. Of several assignments of equal cost it returns one.
 std::vector<Assignment> best_tradeoffs(const ChoiceProblem& problem, const ChoiceLimit& limit = {});
 
-// The assignment of the fewest seconds that keeps the limit, or nullopt if none does.
+// Returns the assignment of the fewest seconds that keeps the limit, or nullopt if none does.
 std::optional<Assignment> least_seconds(const ChoiceProblem& problem, const ChoiceLimit& limit);
 
-// The combinations that the largest table of the elimination has: the work that is ahead.
+// Returns the number of combinations in the largest table of the elimination, before it runs.
 double largest_table(const ChoiceProblem& problem);
 
 }  // namespace trireme

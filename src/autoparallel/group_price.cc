@@ -16,7 +16,7 @@ double bytes_of(const Stored& stored) {
   return double(stored.rows) * double(stored.cols) * double(size_of(stored.dtype));
 }
 
-// What the op stores from F to W: its outputs, each once, and statistics.
+// Returns the bytes that the op stores from F to W: its outputs, each once, and statistics.
 double saved_bytes(const Graph& fused, size_t op, const OpMemory& memory, const ModelShard& shard,
                    const StageShape& layout, const Keep& kept) {
   double bytes = 0.0;
@@ -72,7 +72,7 @@ std::vector<GroupPrice> GroupPrices::price(const StageShape& layout) const {
     price.saved_bytes += saved_bytes(fused, i, memory.ops[i], shard, layout, kept);
     price.scratch_bytes = scratch;
   }
-  // The parameters of the unit alone, with the extents of this rank.
+  // The parameters of this unit, without those of other units, with the extents of this rank.
   const StageSpec stage{.first_layer = is_layer ? layer_ : 0,
                         .num_layers = is_layer ? 1 : 0,
                         .has_embedding = stated_.unit == "embedding",

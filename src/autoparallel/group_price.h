@@ -11,7 +11,8 @@
 
 namespace trireme {
 
-// What the ops of one group take on a rank of a layout, for one micro-batch, and what they hold.
+// The time of the ops of one group on a rank of a layout, for one micro-batch, and the memory that
+// they hold.
 struct GroupPrice {
   double forward_s = 0.0;
   double backward_s = 0.0;             // B and W, without what is computed again
@@ -21,8 +22,8 @@ struct GroupPrice {
   std::map<ParamId, double> elements;  // of this rank's parts
 };
 
-// Prices the groups of a unit by the same works, tables of memory and prices of kernels that a plan
-// is made of, and keeps the answers: grids of many shapes ask for few layouts.
+// Prices the groups of a unit with the work, the tables of memory and the kernel prices of a
+// compiled plan. It keeps the answers, because meshes of many shapes lead to few layouts.
 class GroupPrices {
  public:
   // `stated`: the unit as its function writes it; `layer`: its number, or -1 for the embedding and

@@ -10,31 +10,30 @@
 namespace trireme {
 namespace {
 
-// The constraints as columns: of every variable its cost, its bounds and the rows in which it
-// stands.
+// A linear program in columns: every variable has a cost, bounds and the rows in which it stands.
 class LinearProgram {
  public:
-  // Returns the number of the row: a sum that must be within [lower, upper].
+  // Adds a row, a sum that must be within [lower, upper], and returns its number.
   int add_row(double lower, double upper) {
     row_lower_.push_back(lower);
     row_upper_.push_back(upper);
     return int(row_lower_.size()) - 1;
   }
-  // Returns the number of the variable, which is within [0, upper].
+  // Adds a variable within [0, upper] and returns its number.
   int add_variable(double cost, double upper) {
     close_column();
     costs_.push_back(cost);
     column_upper_.push_back(upper);
     return int(costs_.size()) - 1;
   }
-  // Of the variable that was added last.
+  // Adds a coefficient of the variable that was added last.
   void stands_in(int row, double factor) {
     rows_.push_back(row);
     factors_.push_back(factor);
   }
 
-  // The values of all variables at the optimum; empty if there is none. The first `num_integers`
-  // variables are integers.
+  // Returns the values of all variables at the optimum; empty: there is none. The first
+  // `num_integers` variables are integers.
   std::vector<double> solve(int num_integers) {
     close_column();
     starts_.push_back(int(rows_.size()));

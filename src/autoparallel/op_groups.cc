@@ -14,7 +14,7 @@ bool is_among(const std::vector<ValueId>& values, ValueId value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-// The strategies over one axis that `place` chooses for the ops of a graph, in their order.
+// Returns the strategies over one axis that `place` chooses for the ops of a graph, in their order.
 std::vector<Strategy> chosen_strategies(const Graph& graph, MeshAxis axis,
                                         const StageShape& layout) {
   const Graph placed = place(graph, layout);
@@ -80,8 +80,8 @@ OpGroups::OpGroups(const Graph& stated, const StageShape& base) : graph_(stack(s
   find_uses();
 }
 
-// An op that `fuse` has removed is a part of the op that now writes what it wrote, or else of the
-// op that reads it.
+// An op that `fuse` has removed belongs to the op that now writes its output, or else to the op
+// that reads it.
 void OpGroups::find_groups(const StageShape& base) {
   StageShape layout = base;
   layout.sequence_parallel = false;

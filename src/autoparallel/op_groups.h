@@ -10,7 +10,8 @@
 
 namespace trireme {
 
-// Ops that one call computes (graph/fuse.h). They take one role, so the graph has fewer nodes.
+// Ops that one call computes (graph/fuse.h). All of them take the same role, so the problem has
+// fewer nodes.
 struct OpGroup {
   std::string name;         // of the op that is called: "attn.wo"
   std::vector<size_t> ops;  // of the stacked graph, rising
@@ -26,7 +27,7 @@ struct ValueUse {
   size_t maker = 0, reader = 0;  // op, where there is one
 };
 
-// A unit of a model before it is placed, with what every role makes of it.
+// A unit of a model before it is placed, with the placements that every role gives to its values.
 class OpGroups {
  public:
   OpGroups(const Graph& stated, const StageShape& base);
@@ -37,11 +38,12 @@ class OpGroups {
   const std::vector<ValueUse>& uses() const { return uses_; }
   bool has_experts() const { return has_experts_; }
 
-  // How an op needs a value that it reads, or makes one, where it has a role: by the strategies of
-  // the passes that place the unit.
+  // Return how an op with a role needs a value that it reads, or makes a value that it writes. The
+  // strategies of the passes that place the unit say this.
   Lie needed(size_t op, ValueId value, Role role) const;
   Lie made(size_t op, ValueId value, Role role) const;
-  // How a tp rank sees the gradient of a parameter of the op: as one addend of it, or whole.
+  // True if a tp rank has an addend of the gradient of a parameter of the op; false if it has the
+  // whole gradient.
   bool grad_is_addend(size_t op, ParamId param, Role role) const;
 
  private:

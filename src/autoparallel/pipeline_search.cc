@@ -55,7 +55,8 @@ class Splitter {
                size_t(problem_.num_operators) +
            size_t(last);
   }
-  // State: `stages` stages are left, from operator `first` on, for `ranks` ranks.
+  // Returns the index of a state: `stages` stages are left, from operator `first` on, for `ranks`
+  // ranks.
   size_t state(int stages, int first, int ranks) const {
     return (size_t(stages) * size_t(problem_.num_operators + 1) + size_t(first)) *
                size_t(problem_.num_ranks + 1) +
@@ -83,7 +84,7 @@ class Splitter {
     bounds_.erase(std::unique(bounds_.begin(), bounds_.end()), bounds_.end());
   }
 
-  // The least sum of the stages' seconds of which none is above the bound.
+  // Returns the least sum of the stages' seconds if no stage takes more than the bound.
   double sum_within(double bound) {
     const int count = problem_.num_operators, ranks = problem_.num_ranks;
     best_.assign(size_t(most_stages_ + 1) * size_t(count + 1) * size_t(ranks + 1), kNever);
@@ -114,7 +115,7 @@ class Splitter {
     return least;
   }
 
-  // The split of the last sum_within.
+  // Returns the split that the last call of sum_within found.
   PipelineSplit split() const {
     int stages = 1;
     for (int s = 1; s <= most_stages_; ++s) {

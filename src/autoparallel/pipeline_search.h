@@ -6,19 +6,20 @@
 
 namespace trireme {
 
-// Operators of a model, which stages take in order, on the ranks of a cluster, which sub-meshes
-// take whole.
+// Stages take the operators of a model in order. Each stage has a sub-mesh of its own, and the
+// sub-meshes together have all ranks of the cluster.
 struct PipelineProblem {
   int num_operators = 1;
   int num_ranks = 1;
   std::vector<int> mesh_sizes;  // ranks that a stage may have, rising
   int64_t num_microbatches = 1;
   int most_stages = 1;
-  // Seconds of a micro-batch in a stage of the operators [first, last] on a mesh of mesh_sizes
-  // [size], that holds the activations of so many micro-batches at a time; infinity if they do not
-  // fit. It never falls with `last` or `in_flight`.
+  // Returns the seconds of a micro-batch in a stage of the operators [first, last] on a mesh of
+  // mesh_sizes[size] ranks that holds the activations of `in_flight` micro-batches at a time;
+  // infinity if they do not fit. It never falls with `last` or `in_flight`.
   std::function<double(int first, int last, int size, int in_flight)> seconds;
-  // Slowest stages that differ by less than this share are not both tried. 0: the search is exact.
+  // Of two bounds of the slowest stage that differ by less than this share, only one is tried. 0:
+  // the search is exact.
   double gap = 0.0;
 };
 

@@ -38,7 +38,7 @@ PipelineProblem random_problem(std::mt19937& random) {
   return problem;
 }
 
-// Every way to cut the operators and to deal out the ranks.
+// Tries every way to cut the operators and to share out the ranks.
 class AllSplits {
  public:
   explicit AllSplits(const PipelineProblem& problem) : problem_(problem) {}
@@ -105,7 +105,7 @@ TEST(PipelineSearch, AGapCostsNoMoreThanItsShare) {
   }
 }
 
-// Every clustering: bit i says that a cluster begins at unit i + 1.
+// Tries every clustering: bit i says that a cluster begins at unit i + 1.
 TEST(ClusterUnits, FindsTheSmallestBorderAndThenTheMostEvenWork) {
   std::mt19937 random(6);
   for (int round = 0; round < 300; ++round) {

@@ -23,7 +23,7 @@ int end_of(const std::vector<int>& operators, int op, int num_units) {
   return size_t(op) + 1 < operators.size() ? operators[size_t(op) + 1] : num_units;
 }
 
-// The first position of every stage's ranks, which follow each other.
+// Returns the position of the first rank of every stage. The ranks of a stage are neighbours.
 std::vector<int64_t> first_positions(const FoundPlan& plan) {
   std::vector<int64_t> firsts;
   int64_t position = 0;
@@ -34,8 +34,9 @@ std::vector<int64_t> first_positions(const FoundPlan& plan) {
   return firsts;
 }
 
-// What two stages of different size send each other: every byte crosses once, over the links of all
-// ranks of the smaller one; then the ranks of the receiver that need more gather it.
+// Returns the link between two stages, which may have different numbers of ranks. Every byte
+// crosses once, over the links of all ranks of the smaller stage. Then the ranks of the receiver
+// gather what else they need.
 Link link_between(const PlannedRun& run, const FoundPlan& plan, double bytes, int from, int to) {
   const std::vector<int64_t> firsts = first_positions(plan);
   const StagePlan &a = plan.stages[size_t(from)], &b = plan.stages[size_t(to)];
@@ -50,7 +51,7 @@ double message_bytes(const PlannedRun& run, int64_t sequences) {
   return double(sequences * run.model.seq_len * run.model.d_model * size_of(run.base.compute));
 }
 
-// Seconds in which a stage of so many ranks sends a micro-batch to its neighbour.
+// Returns the seconds in which a stage of so many ranks sends a micro-batch to its neighbour.
 double message_seconds(const PlannedRun& run, int64_t sequences, int ranks) {
   const LinkSpec link = pair_link(run.hardware, 0, ranks);
   return transfer_s(link, message_bytes(run, sequences) / double(ranks));
@@ -91,7 +92,7 @@ std::optional<FoundPlan> split_for(const PlannedRun& run, StageSearch& search, i
   return plan;
 }
 
-// A uniform layout with so many stages, or nullopt if it does not fit.
+// Returns the plan of a uniform layout with so many stages, or nullopt if it does not fit.
 std::optional<FoundPlan> uniform_plan(const PlannedRun& run, StageSearch& search, int64_t sequences,
                                       const StageSearch::Uniform& uniform, int num_stages) {
   const int last_unit = run.num_units() - 1;
@@ -131,7 +132,7 @@ std::optional<FoundPlan> uniform_plan(const PlannedRun& run, StageSearch& search
   return plan;
 }
 
-// The best uniform layout for every number of stages.
+// Adds the best uniform layout for every number of stages.
 void add_uniforms(const PlannedRun& run, StageSearch& search, int64_t sequences,
                   std::vector<FoundPlan>& found) {
   for (int stages = 1; stages <= std::min<int64_t>(run.num_ranks, run.model.layers); ++stages) {
@@ -160,7 +161,8 @@ std::vector<int64_t> microbatch_sizes(const PlannedRun& run) {
       sizes.push_back(size);
     }
   }
-  // Of many sizes, those that are products of twos have the most uses for ranks.
+  // If there are many sizes, only powers of two are tried, because most numbers of ranks divide
+  // them.
   constexpr size_t kMostSizes = 10;
   if (sizes.size() > kMostSizes) {
     std::erase_if(sizes, [](int64_t size) { return (size & (size - 1)) != 0; });
@@ -236,8 +238,8 @@ Result<PlanSearch> search_plan(const PlannedRun& run) {
   for (const int64_t sequences : microbatch_sizes(run)) {
     StageSearch search(run, sequences);
     ++result.num_microbatch_sizes;
-    // The formula does not know what messages between stages take; the second split counts one
-    // for every stage. The simulation decides.
+    // The formula does not price messages between stages. The second split adds one message to the
+    // time of every stage. The simulation decides which split is better.
     for (const bool counts_messages : {false, true}) {
       take_better(best, split_for(run, search, sequences, operators, counts_messages));
     }

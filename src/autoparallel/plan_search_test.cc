@@ -91,7 +91,7 @@ TEST(StageSearch, LessMemoryAndMoreInFlightNeverMakeAStageFaster) {
   }
 }
 
-// What the search takes a uniform plan for is what `trireme plan` says of it.
+// The search and `trireme plan` give a uniform plan the same price.
 TEST(PlanSearch, PricesOfUniformPlansAreThoseOfTheirCompiledPlans) {
   const Hardware hardware = small_cluster();
   for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Moe}) {

@@ -15,7 +15,7 @@ int ranks_of(const RunConfig& config) {
   return parallel.tp * parallel.cp * parallel.pp * parallel.dp;
 }
 
-// The first difference between two stages, or "".
+// Returns the first difference between two stages, or "".
 std::string difference(const StagePlan& a, const StagePlan& b) {
   if (to_string(a.mesh) == to_string(b.mesh) && a.mesh != b.mesh) {
     return "shares tokens out along other dims of its mesh than the first stage";
@@ -29,7 +29,7 @@ std::string difference(const StagePlan& a, const StagePlan& b) {
   return "";
 }
 
-// What keeps a plan from being one of today's layouts.
+// Says why a plan is not a uniform layout.
 std::string reason_against(const FoundPlan& plan) {
   for (size_t s = 1; s < plan.stages.size(); ++s) {
     const std::string found = difference(plan.stages.front(), plan.stages[s]);

@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// Why no plan of a run fits: which part of the model needs more than a rank has even where all
-// ranks share it, and what would relax that.
+// Returns an error that says why no plan of a run fits: which part of the model needs more memory
+// than a rank has even if all ranks share it, and what would relax that.
 Error refuse_plan(const PlannedRun& run);
 
 }  // namespace trireme

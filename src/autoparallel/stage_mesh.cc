@@ -74,7 +74,7 @@ std::optional<StageShape> layout_of(const ModelSpec& model, const StageShape& ba
         break;
     }
   }
-  // The residual stream would be cut over one part of the tp ranks.
+  // Otherwise only a part of the tp ranks would cut the residual stream.
   if (has_plain_tensor && shape.sequence_parallel) return std::nullopt;
   const Mesh degrees{.tp = shape.tp, .cp = shape.cp, .ep = shape.ep};
   if (!check_degrees(model, degrees, shape.context_exchange).ok()) return std::nullopt;

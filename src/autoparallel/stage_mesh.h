@@ -12,8 +12,8 @@
 
 namespace trireme {
 
-// What the ranks along one dim of a stage's sub-mesh share of an op. Which of its tensors are parts
-// then is said by the rules of graph/op_placement.h alone.
+// What the ranks along one dim of a stage's sub-mesh share out of an op. The rules of
+// graph/op_placement.h say which of its tensors are parts then.
 enum class Role : uint8_t {
   Data,            // whole sequences
   Context,         // a part of every sequence
@@ -35,8 +35,7 @@ struct MeshDim {
   friend auto operator<=>(const MeshDim&, const MeshDim&) = default;
 };
 
-// The ranks of a stage as a grid of two dims, the outer one first. A dim of one rank is no special
-// case.
+// The ranks of a stage as a grid of two dims, the outer one first. A dim may have one rank.
 struct StageMesh {
   std::array<MeshDim, 2> dims;
   int64_t sequences = 1;  // of a micro-batch, over all ranks of the stage
@@ -46,18 +45,18 @@ struct StageMesh {
 };
 std::string to_string(const StageMesh& mesh);  // "2 x 8 ranks"
 
-// The role of an op on either dim.
+// The role of an op on each dim.
 using Roles = std::array<Role, 2>;
 std::string to_string(const Roles& roles, const StageMesh& mesh);  // "data 2, tensor 8"
 
-// The layout that a rank of the mesh has where all ops have these roles, or nullopt if the model
-// cannot be shared out so: degrees that do not divide it, or fewer sequences than ranks. `base` has
-// everything else.
+// Returns the layout of a rank of the mesh if all ops have these roles. Returns nullopt if the
+// model cannot be shared out so: degrees do not divide it, or there are fewer sequences than ranks.
+// The fields that no role sets are those of `base`.
 std::optional<StageShape> layout_of(const ModelSpec& model, const StageShape& base,
                                     const StageMesh& mesh, const Roles& roles);
 
-// Every grid of `num_ranks` neighbouring ranks for micro-batches of so many sequences. Whole
-// sequences are shared out as long as there are enough of them, else parts.
+// Returns every grid of `num_ranks` neighbouring ranks for micro-batches of `sequences` sequences.
+// A dim shares out whole sequences if there are enough of them, else parts of each sequence.
 std::vector<StageMesh> stage_meshes(int num_ranks, int64_t sequences);
 
 }  // namespace trireme

@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-// Without ranks of data there is nothing to shard. A run that has no memory for activations has
-// none for whole optimizer states.
+// Without data parallelism there is nothing to shard. A stage that recomputes is short of memory,
+// so it always shards the optimizer state.
 std::vector<StateSharding> shardings_of(const StageMesh& mesh, Recompute recompute) {
   const bool has_data = std::any_of(mesh.dims.begin(), mesh.dims.end(), [](const MeshDim& dim) {
     return dim.degree() > 1 && dim.rows == Role::Data;
@@ -21,7 +21,8 @@ std::vector<StateSharding> shardings_of(const StageMesh& mesh, Recompute recompu
   return {StateSharding::Nothing, StateSharding::Optimizer, StateSharding::Everything};
 }
 
-// Grids that differ in more than the names of their dims: inside a node all links are alike.
+// True if another grid differs from this one in the order of its dims only. Inside a node all links
+// are alike, so one of the two is enough.
 bool is_mirrored(const StageMesh& mesh, int ranks_per_node) {
   return mesh.num_ranks() <= ranks_per_node && mesh.dims[0].degree() > mesh.dims[1].degree() &&
          mesh.dims[1].degree() > 1;
@@ -39,7 +40,7 @@ std::vector<Lies> streams_of(const StageMesh& mesh) {
   return streams;
 }
 
-// How the residual stream lies where all ops have these roles.
+// Returns how the residual stream lies if all ops have these roles.
 Lies stream_of(const Roles& roles) {
   Lies stream;
   for (size_t d = 0; d < 2; ++d) {
@@ -96,7 +97,7 @@ StageSearch::~StageSearch() = default;
 
 const OpGroups& StageSearch::groups(int kind) const { return kinds_[size_t(kind)]->unit.groups(); }
 
-// The units of a stage by kind.
+// Returns the units of a stage by kind.
 std::vector<PlacedUnits> StageSearch::counts(int first_unit, int last_unit) const {
   std::vector<PlacedUnits> units;
   const bool has_embedding = first_unit == 0;
@@ -133,7 +134,7 @@ UnitWay StageSearch::way_of(const Kind& kind, const UnitProblem& unit, const Ass
         unit.edge_forward_s[e][size_t(assignment.choices[size_t(edge.from)]) * columns +
                                size_t(assignment.choices[size_t(edge.to)])];
   }
-  // While a unit runs, its parameters are whole; those of the next are gathered beside.
+  // While a unit runs, its parameters are whole, and those of the next unit are being gathered.
   if (setting.sharding == StateSharding::Everything && !kind.shares_table) {
     double shares = 1.0;
     for (const MeshDim& dim : setting.mesh.dims) {
@@ -201,7 +202,7 @@ class WayChooser {
     }
   }
 
-  // True if a choice takes less than `best_s`, which then is its time.
+  // Returns true if a choice takes less than `best_s`, and sets `best_s` to its time then.
   bool run(double& best_s) {
     best_s_ = best_s;
     if (fastest_after_[0] >= best_s_) return false;

@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// What a search of plans knows of a run beside its layout.
+// What a search of plans knows about a run, except its layout.
 struct PlannedRun {
   ModelSpec model;
   StageShape base;  // dtypes, optimizer, context exchange
@@ -59,7 +59,7 @@ struct StagePlan {
 };
 
 // Finds the best plan of any stage, for micro-batches of one size. Layers that compute the same are
-// solved once, and take one way in a stage.
+// solved once, and all of them take the same way in a stage.
 class StageSearch {
  public:
   StageSearch(const PlannedRun& run, int64_t sequences);
@@ -68,16 +68,17 @@ class StageSearch {
   int64_t num_microbatches() const { return num_microbatches_; }
   const OpGroups& groups(int kind) const;
 
-  // The fastest plan that fits of some units on neighbouring ranks, or nullopt.
+  // Returns the fastest plan for the units on neighbouring ranks that fits, or nullopt.
   std::optional<StagePlan> best(int first_unit, int last_unit, int num_ranks, int in_flight);
-  // The seconds of the same; infinity if none fits.
+  // Returns its seconds; infinity if none fits.
   double best_seconds(int first_unit, int last_unit, int num_ranks, int in_flight);
 
-  // The least bytes that a stage needs whatever its time, for a refusal.
+  // Returns the fewest bytes of a rank that any plan of the stage needs, for the message of a
+  // refusal.
   double least_bytes(int first_unit, int last_unit, int num_ranks, int in_flight);
 
-  // Layouts of today: on one mesh all ops have the same roles, and all units the same
-  // recomputation and sharding. nullopt if they cannot.
+  // A uniform layout: on one mesh all ops have the same roles, and all units the same recomputation
+  // and sharding.
   struct Uniform {
     StageMesh mesh;
     Roles roles = {};
@@ -85,7 +86,8 @@ class StageSearch {
     StateSharding sharding = StateSharding::Optimizer;
   };
   std::vector<Uniform> uniforms(int num_ranks) const;
-  // A stage of a uniform layout, whether it fits or not.
+  // Returns a stage of a uniform layout, even if it does not fit; nullopt if some op cannot have
+  // its role.
   std::optional<StagePlan> uniform_stage(const Uniform& uniform, int first_unit, int last_unit,
                                          int in_flight);
 

@@ -37,7 +37,7 @@ inline ModelSpec moe_model() {
   return with_defaults(config, 0);
 }
 
-// Eight ranks of a node with links of NVLink's speed, launches that cost nothing.
+// Eight ranks of one node whose links are as fast as NVLink and whose launches cost nothing.
 inline Hardware one_node() {
   Hardware hardware;
   hardware.fp32_flops = 20e12;
@@ -47,7 +47,8 @@ inline Hardware one_node() {
   return hardware;
 }
 
-// What the groups of a layer do along the inner dim, in their order: "tensor tensor ...".
+// Returns the roles of the groups of a layer along the inner dim, in their order: "tensor tensor
+// ...".
 inline std::string inner_roles(const PricedUnit& layer, const UnitProblem& unit,
                                const std::vector<int>& choices) {
   std::string text;

@@ -18,7 +18,7 @@ bool is_gather(const Lies& from, const Lies& to) {
   return gathers(from[0], to[0]) || gathers(from[1], to[1]);
 }
 
-// Seconds of the part of a transfer that the compute beside it does not hide.
+// Returns the seconds of a transfer that the computation beside it does not hide.
 double exposed_s(double transfer_s, double compute_s, const Hardware& hardware) {
   return std::max(transfer_s - compute_s, hardware.overlap_share * transfer_s);
 }
@@ -60,7 +60,7 @@ class UnitProblemBuilder {
     lies_.emplace_back();
     return int(result_.problem.nodes.size()) - 1;
   }
-  // A node that stands for a value that lies in one of some ways.
+  // Adds a node for a value that can lie in several ways.
   int add_value(const std::string& name, const std::vector<Lies>& lies) {
     const int node = add_node(name);
     result_.problem.nodes.back().choices.resize(lies.size());
@@ -119,7 +119,7 @@ class UnitProblemBuilder {
     result_.choices.back().push_back(choice);
   }
 
-  // Whether the group reads and makes all values alike with some roles as with others.
+  // True if the group reads and makes all values alike with both roles.
   bool lie_alike(size_t index, const Roles& a, const Roles& b) const {
     for (const ValueUse& use : unit_.groups_.uses()) {
       if (use.to == int(index) && needed(use, a) != needed(use, b)) return false;
@@ -148,7 +148,7 @@ class UnitProblemBuilder {
     return sum;
   }
 
-  // Memory of the group's parameters, and what their use by several ranks costs.
+  // Adds the memory of the group's parameters, and the time of gathers and of sums of gradients.
   void add_params(size_t index, const Roles& roles, const GroupPrice& price,
                   const StageShape& layout, GroupChoice& choice, ChoiceCost& cost) const {
     const Hardware& hardware = unit_.hardware_;
@@ -162,8 +162,8 @@ class UnitProblemBuilder {
     const StateSharding sharding = copies > 1.0 ? setting_.sharding : StateSharding::Nothing;
     const bool shards_all = sharding == StateSharding::Everything;
     const double updaters = sharding == StateSharding::Nothing ? 1.0 : copies;
-    // In a micro-batch: parameters that are gathered, and gradients that are summed. In a step:
-    // sums that the last backward pass may hide, and what comes behind it.
+    // In each micro-batch, gather_s gathers parameters and scatter_s sums gradients. In each step,
+    // the last backward pass may hide hidden_s, and late_s follows behind it.
     double gather_s = 0.0, scatter_s = 0.0, hidden_s = 0.0, late_s = 0.0, trained = 0.0;
     for (const auto& [id, elements] : price.elements) {
       const Param& param = graph().params[size_t(id)];
@@ -206,7 +206,7 @@ class UnitProblemBuilder {
     if (trained > 0.0) choice.step_s += price_update(trained / updaters, layout, hardware);
   }
 
-  // Whether the ranks of a dim have addends of the gradient of a parameter.
+  // True if the ranks of a dim have addends of the gradient of a parameter.
   bool sums_grad(size_t index, ParamId id, Role role) const {
     const Param& param = graph().params[size_t(id)];
     if (role == Role::Data || role == Role::Context) return true;
@@ -258,7 +258,7 @@ class UnitProblemBuilder {
     if (!can_move(from, to, mesh())) return {kImpossible, kImpossible};
     const Value& value = graph().values[size_t(id)];
     const double bytes = bytes_of(value);
-    // The parts of a softmax cross tile by tile.
+    // The parts of a softmax are exchanged tile by tile.
     const double messages = value.dims.front() == Axis::SoftmaxPart
                                 ? std::max(1.0, extent(Axis::Token) / double(kLossTileTokens))
                                 : 1.0;
@@ -292,8 +292,9 @@ class UnitProblemBuilder {
     layout.micro_sequences = 1;
     return unit_.prices_.of(layout)[size_t(group)].again_s > 0.0;
   }
-  // Whether the backward pass of the op that reads a value needs it whole, too: for the gradients
-  // of weights, and keys and values of other ranks for those of the scores.
+  // True if the backward pass of the op that reads a value needs the whole value again: for
+  // gradients of weights, or, in attention, the keys and values of other ranks for gradients of the
+  // scores.
   bool is_read_again(const ValueUse& use) const {
     if (use.to < 0) return false;
     const Op& op = graph().ops[use.reader];
@@ -320,8 +321,8 @@ class UnitProblemBuilder {
     result_.edge_forward_s.push_back(std::move(forward));
   }
 
-  // Values that a unit gets or gives beside the residual stream, tokens and losses, are small and
-  // known to all.
+  // False for uses inside a group, and for tokens and losses, which enter or leave a unit beside
+  // the residual stream: they are small, and all ranks know them.
   bool crosses(const ValueUse& use) const {
     const bool is_edge_of_unit = use.from < 0 || use.to < 0;
     return use.from != use.to && (!is_edge_of_unit || is_matrix(graph().values[size_t(use.value)]));
@@ -351,7 +352,7 @@ class UnitProblemBuilder {
     }
   }
 
-  // A value is redistributed once for all that read it alike: a node of its own says how.
+  // A value is redistributed once for all ops that read it alike, so it has a node of its own.
   void add_shared(const std::vector<ValueUse>& uses) {
     std::vector<Lies> lies;
     for (const Lie outer : {Lie::Rows, Lie::Invariant, Lie::Replicate}) {

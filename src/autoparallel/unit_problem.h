@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// How the ranks of Role::Data hold what all of them use.
+// How ranks with Role::Data hold parameters, gradients and optimizer state.
 enum class StateSharding : uint8_t {
   Nothing,     // ZeRO 0: all sum all gradients and update all parameters
   Optimizer,   // ZeRO 1: each updates a part of the parameters, which then are gathered
@@ -20,7 +20,7 @@ inline constexpr int zero_level_of(StateSharding sharding) {
   return sharding == StateSharding::Nothing ? 0 : sharding == StateSharding::Optimizer ? 1 : 3;
 }
 
-// What a unit's prices depend on beside the ops' roles.
+// The prices of a unit depend on this and on the roles of its ops.
 struct UnitSetting {
   StageMesh mesh;
   Recompute recompute = Recompute::None;
@@ -30,7 +30,8 @@ struct UnitSetting {
   bool shares_table = false;  // the stage has the table of a tied head with the embedding already
 };
 
-// What one choice of a group consists of, in seconds of a micro-batch but for the step.
+// The parts of the cost of one choice of a group. Seconds are those of a micro-batch, except
+// step_s.
 struct GroupChoice {
   Roles roles = {};
   double compute_s = 0.0;  // F, B, W and what is computed again
@@ -52,8 +53,9 @@ struct UnitProblem {
   std::vector<std::vector<double>> edge_forward_s;  // [edge]: the part of F in its seconds
 };
 
-// The same problem where every group has these roles, as in the layouts of today's runs: groups
-// without experts have Role::Data or Context instead of Expert. Nullopt if some group cannot.
+// Returns the same problem with these roles fixed for every group, as in a uniform layout: groups
+// without experts have Role::Data or Context instead of Expert. Returns nullopt if some group
+// cannot have them.
 std::optional<ChoiceProblem> with_roles(const UnitProblem& unit, const StageMesh& mesh,
                                         const Roles& roles);
 
@@ -68,8 +70,8 @@ class PricedUnit {
   const OpGroups& groups() const { return groups_; }
   const std::string& name() const { return groups_.graph().unit; }
 
-  // The roles that no group can have on the mesh are left out; where a group has none at all, the
-  // problem has no assignment.
+  // Leaves out roles that a group cannot have on the mesh. If a group has no role left, the problem
+  // has no assignment.
   UnitProblem problem(const UnitSetting& setting);
 
  private:

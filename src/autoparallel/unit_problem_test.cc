@@ -18,7 +18,7 @@ constexpr Lies kParted = {Lie::Invariant, Lie::Rows};
 StageMesh line(int ranks, int64_t sequences) { return stage_meshes(ranks, sequences).front(); }
 StageShape half_precision() { return {.compute = DType::BF16}; }
 
-// Seconds of all redistributions over tp that the layers of today's runs make.
+// Returns the seconds of all redistributions over tp in a layer of a uniform layout.
 double seconds_of_moves(const ModelSpec& model, const StageShape& shape, const RankSpan& span,
                         const Hardware& hardware) {
   const StageMoves moves =
@@ -73,7 +73,8 @@ TEST(UnitProblem, OneRoleForAllCostsWhatTheLayoutOfTodayCosts) {
   }
 }
 
-// The cheapest assignment for a limit of a share of the bytes that one rank alone would need.
+// Returns the fastest assignment if memory is limited to a share of the bytes that a single rank
+// would need.
 struct Found {
   std::string roles;
   double seconds = 0.0;

@@ -69,7 +69,7 @@ Lie lie_of(const Value& value, Placement placement, Role role) {
   }
   const bool is_tensor = role == Role::Tensor || role == Role::SequenceTensor;
   if (placement.dim == 1) return role == Role::Expert ? Lie::Experts : Lie::Columns;
-  // The rows of the softmax's parts are those of the vocabulary.
+  // The rows of the softmax's parts belong to parts of the vocabulary.
   return is_tensor && value.dims.front() == Axis::SoftmaxPart ? Lie::Columns : Lie::Rows;
 }
 

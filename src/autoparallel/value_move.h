@@ -14,22 +14,23 @@ namespace trireme {
 enum class Lie : uint8_t { Rows, Columns, Experts, Replicate, Partial, Invariant };
 using Lies = std::array<Lie, 2>;  // [dim of the mesh]
 
-// The lie of a value that the rules of a role place so.
+// Returns how a value lies if the rules of a role give it this placement.
 Lie lie_of(const Value& value, Placement placement, Role role);
-// That of the value's gradient.
+// Returns how the gradient of the value lies.
 Lies dual(const Lies& lies);
 
-// Seconds in which a value of so many bytes, all ranks' parts together, goes from one lie to
-// another: one dim after the other, in the better order. `messages`: into which it is cut.
+// Returns the seconds in which a value of so many bytes, all ranks' parts together, is
+// redistributed: one dim after the other, in the faster order. The value is sent in `messages`
+// messages.
 double move_seconds(double bytes, const Lies& from, const Lies& to, const StageMesh& mesh,
                     const Hardware& hardware, double messages = 1.0);
 
-// Whether a value may go from one lie to another: what is whole does not become addends, and a
-// value whose gradients are addends does not become one whose gradients all ranks know.
+// True if a value may be redistributed so: a whole value does not become addends, and a value whose
+// gradients are addends does not become one whose gradients all ranks know.
 bool can_move(const Lies& from, const Lies& to, const StageMesh& mesh);
 
-// Seconds of an all-reduce, or of half of one (a gather or a reduce-scatter), of a vector over the
-// ranks of a dim.
+// Return the seconds of an all-reduce, or of half of one (an all-gather or a reduce-scatter), of a
+// vector over the ranks of a dim.
 double all_reduce_seconds(double bytes, const MeshDim& dim, const Hardware& hardware);
 double gather_seconds(double bytes, const MeshDim& dim, const Hardware& hardware);
 

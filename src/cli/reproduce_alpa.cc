@@ -21,7 +21,8 @@ HostFacts host_of(const Hardware& hardware, int num_ranks) {
   return host;
 }
 
-// "2 x 4, 8": the meshes of the stages, each once for neighbours that have it.
+// Returns the meshes of the stages, such as "2 of 4 ranks, 1 of 2 x 4 ranks": neighbours with the
+// same mesh are counted together.
 std::string meshes_text(const FoundPlan& plan) {
   std::string text;
   for (size_t s = 0; s < plan.stages.size();) {

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Below this gain a plan that runs today is as good.
+// If the gain is smaller, the best uniform plan is as good.
 constexpr double kWorthFreedom = 0.03;
 
 std::string units_text(const PlannedRun& run, int first, int count) {
@@ -31,7 +31,7 @@ std::string units_text(const PlannedRun& run, int first, int count) {
   return text;
 }
 
-// Ops in their order that have the same roles stand together.
+// Neighbouring ops with the same roles are in one line.
 std::string roles_text(const OpGroups& groups, const UnitWay& way, const StageMesh& mesh) {
   std::string text;
   std::string before;
@@ -56,7 +56,7 @@ std::string sharding_text(const UnitWay& way) {
   return text;
 }
 
-// Whether two stages differ in their place alone.
+// True if two stages differ only in their ranks and layers.
 bool are_alike(const StagePlan& a, const StagePlan& b) {
   if (a.mesh != b.mesh || a.stream != b.stream || a.units.size() != b.units.size()) return false;
   for (size_t u = 0; u < a.units.size(); ++u) {
@@ -163,7 +163,8 @@ Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
   const auto begin = std::chrono::steady_clock::now();
   TRIREME_TRY(search, search_plan(run));
   std::optional<RunnablePlan> uniform = best_runnable(search, config, host, run.hardware);
-  // Where only the simplified memory of the search lets a uniform plan win, it is none.
+  // The memory of the search is simplified. If a uniform plan wins that does not fit exactly, the
+  // best one that does takes its place.
   if (uniform && search.best.uniform) search.best = uniform->found;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   return PlanByOp{run, config, std::move(search), std::move(uniform), took.count()};

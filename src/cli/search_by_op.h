@@ -16,11 +16,12 @@ struct PlanByOp {
   std::optional<RunnablePlan> uniform;  // the best that runs today
   double seconds = 0.0;                 // that the search took
 
-  // Share of the time of the best uniform plan that the freedom saves; 0 if there is none.
+  // Returns the share of the time of the best uniform plan that the freedom saves; 0 if there is no
+  // such plan.
   double gain() const;
-  // Model FLOPs of a step in so much time, as a share of the peak of all ranks.
+  // Returns the model FLOPs of a step of `step_s` seconds as a share of the peak of all ranks.
   double mfu(double step_s) const;
-  // Whether a run can have the plan itself.
+  // True if a run can have the found plan itself.
   bool is_runnable() const { return search.best.uniform.has_value(); }
 };
 
@@ -28,7 +29,7 @@ struct PlanByOp {
 Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
                               const HostFacts& host);
 
-// The plan by stage and by op, its price, and what the freedom gained.
+// Returns the plan by stage and by op, its price, and what the freedom gains.
 std::string plan_by_op_text(const PlanByOp& found);
 // The members of "alpa" in the JSON of `plan --search alpa`.
 nlohmann::ordered_json plan_by_op_json(const PlanByOp& found);
