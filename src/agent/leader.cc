@@ -182,9 +182,9 @@ void Leader::take_alarm(CorruptionAlarm alarm) {
   corruption_ = std::move(alarm);
 }
 
-// The ranks may have ended with an alarm of which only the former leader was told. They have
-// written it to the summary of the run before. An alarm that is already among the failures is an
-// old one.
+// The ranks may have told only the former leader of the alarm with which they ended. They write it
+// to the summary of the run before they end. An alarm that is already among the failures is an old
+// one.
 void Leader::learn_corruption() {
   has_read_summary_ = true;
   if (corruption_ || processes_.status_file.empty() || page_->begun_ns == 0) return;
@@ -361,8 +361,8 @@ void Leader::blame_corrupt(JobFailure& failure) const {
   failure.host = named.front().host;
 }
 
-// The words of a rank that has left none are those about its end. After a takeover, which rank was
-// lost is another question than which one was wrong.
+// If a rank has left no last words, the cause of its end takes their place. After a takeover, the
+// lost rank need not be the one that computed wrong numbers.
 JobFailure Leader::classified(JobFailure failure) const {
   if (is_takeover_ && corruption_) failure.evidence.corruption = corruption_;
   if (!processes_.classify) return failure;

@@ -28,7 +28,7 @@ std::string class_text(const std::vector<JobFailure>& failures) {
       corruption ? ", because " + corruption_text(*corruption) : "");
 }
 
-// What else is changed after the last failure.
+// Says what the job does differently after the last failure; "": nothing.
 std::string remedy_text(const std::vector<JobFailure>& failures) {
   if (failures.empty()) return "";
   const JobFailure& last = failures.back();
@@ -337,7 +337,7 @@ void Leader::add_left_out(EpochOrder& order) const {
 }
 
 // The younger checkpoints are set aside before an epoch does its first step. So the failures since
-// the last epoch that has done one decide, whoever was the leader then.
+// the last epoch that has done a step decide, even if another host was the leader then.
 void Leader::add_clean_step(EpochOrder& order) const {
   const auto take = [&](int64_t step) {
     order.clean_step = order.clean_step < 0 ? step : std::min(order.clean_step, step);

@@ -54,12 +54,12 @@ struct EpochOrder {
   int64_t detected_ns = 0;           // when the agent noticed the failure
   int64_t classified_ns = 0;         // when it knew the cause, and all other ranks waited
   int64_t made_ns = 0;               // when it made the epoch
-  // Checkpoints of later steps may hold the results of a wrong rank, or make each continuation
-  // fail; -1: none does, or nobody knows.
+  // Checkpoints of later steps may hold the results of a wrong rank, or make each run fail that
+  // resumes from them; -1: there is no such step, or nobody knows it.
   int64_t clean_step = -1;
   int32_t num_left_out = 0;  // entries of left_out
-  // 1: without a checkpoint of `clean_step` or an earlier step the ranks end. 0: they resume from
-  // the newest one.
+  // 1: the ranks end if there is no checkpoint of `clean_step` or an earlier step. 0: they resume
+  // from the newest one then.
   int32_t must_go_back = 0;
   std::array<SampleRange, kMostLeftOutBatches> left_out = {};  // all that the job leaves out so far
   char failures[6144] = {};  // lines that metrics.jsonl may not have yet; ends with 0

@@ -29,12 +29,12 @@ bool blames_state(const JobFailure& failure) {
   return is_own(failure) && failure.evidence.nonfinite_steps > 1;
 }
 
-// The last step that was good for something.
+// Returns the last step before the failure whose numbers were finite.
 int64_t good_step(const JobFailure& failure) {
   return failure.furthest_step - (blames_state(failure) ? failure.evidence.nonfinite_steps : 0);
 }
 
-// The new steps between two failures; 0 or less: none.
+// Returns how many new steps were done between two failures; 0 or less: none.
 int64_t progress_since(const JobFailure& before, const JobFailure& failure) {
   return good_step(failure) - before.furthest_step;
 }

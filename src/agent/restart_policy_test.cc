@@ -179,8 +179,8 @@ TEST(RestartPolicy, GoesBackAgainAfterNewSteps) {
   }
 }
 
-// Steps whose gradient is not finite are no new steps, whatever was saved meanwhile. The epoch of
-// the first failure began long before, so its checkpoint is not suspected.
+// Steps whose gradient is not finite do not count as new steps, even if a checkpoint was saved
+// meanwhile. The epoch of the first failure began long before, so its checkpoint is not suspected.
 TEST(RestartPolicy, GoesBackBeforeTheFirstStepWithoutFiniteNumbers) {
   RestartPolicy policy(1000);
   EXPECT_EQ(policy.why_end(diverged_after(53, 5)), "");

@@ -17,8 +17,8 @@
 namespace trireme {
 namespace {
 
-// Reads every image, and returns the number of images of each class. Of several damaged images the
-// first one is named.
+// Reads every image, and returns the number of images of each class. If several images are damaged,
+// the error names the first one.
 Result<std::vector<int64_t>> count_classes(const ImageSet& images, ThreadTeam& team) {
   constexpr int64_t kImagesAtOnce = 16;
   std::mutex mutex;

@@ -17,8 +17,8 @@ struct DataImagesOptions {
   bool json = false;
 };
 
-// The number of images of each class goes to `out`, the rate to `err`. A damaged image is an error
-// with its name.
+// Prints the number of images of each class to `out` and the rate to `err`. Returns an error with
+// the name of a damaged image.
 Status run_data_images(const DataImagesOptions& options, std::ostream& out, std::ostream& err);
 
 }  // namespace trireme

@@ -12,7 +12,7 @@ namespace {
 double flops_in_tiles(const AttentionWork& work, int64_t tile) {
   if (tile == 0) return work.forward_flops();
   const auto whole = [&](int64_t count) { return double(round_up(count, tile)); };
-  // A window begins and ends inside tiles.
+  // A window begins and ends inside tiles, so it may touch one more tile than it fills.
   const double tiles = whole(work.keys) / double(tile);
   const double most = work.window > 0 ? whole(work.window) / double(tile) + 1.0 : tiles;
   return 2.0 * double(work.sequences) * double(work.heads) * whole(work.queries) *

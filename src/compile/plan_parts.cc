@@ -13,8 +13,8 @@
 namespace trireme {
 namespace {
 
-// A rank that shares its layers with no other has no transfers inside them, behind which it could
-// compute something else.
+// A rank that shares its layers with no other has no transfers inside them, so a pair would hide
+// nothing.
 bool runs_pairs(const RunPlan& plan) {
   const Mesh& mesh = plan.mesh;
   return plan.config.parallel.pair && mesh.tp * mesh.cp * mesh.ep > 1;

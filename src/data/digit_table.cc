@@ -13,7 +13,7 @@ namespace {
 constexpr ImageExtents kDigitExtents{8, 8, 1};
 constexpr int kNumbers = 65;
 
-// Reads a number of 0 to `most` without a fraction; -1 if it is another.
+// Reads a whole number from 0 to `most`; returns -1 for anything else.
 int whole_number(std::string_view text, int most) {
   double number = 0.0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -16,8 +16,8 @@
 
 namespace trireme {
 
-// Pixels of an image in a PNG with 1 to 4 channels (2 and 4: the last one is opacity) of 8 or 16
-// bits, where the lower 8 of 16 bits are 0x5a.
+// Returns a PNG of the pixels with 1 to 4 channels (2 and 4: the last one is opacity) of 8 or 16
+// bits. The lower 8 of 16 bits are 0x5a.
 inline std::string encoded_png(const ImageExtents& extents, const std::vector<uint8_t>& pixels,
                                int bits = 8, bool interlaced = false) {
   std::string out;
@@ -51,7 +51,7 @@ inline std::string encoded_png(const ImageExtents& extents, const std::vector<ui
   return out;
 }
 
-// A JPEG of an image with 1 or 3 channels.
+// Returns a JPEG of an image with 1 or 3 channels.
 inline std::string encoded_jpeg(const ImageExtents& extents, const std::vector<uint8_t>& pixels,
                                 int quality = 95) {
   jpeg_compress_struct jpeg{};
@@ -80,7 +80,7 @@ inline std::string encoded_jpeg(const ImageExtents& extents, const std::vector<u
   return out;
 }
 
-// The header of an idx file of bytes.
+// Returns the header of an idx file of bytes.
 inline std::string idx_header(const std::vector<uint32_t>& extents) {
   std::string out{0, 0, 8, char(extents.size())};
   for (uint32_t extent : extents) {

@@ -17,7 +17,7 @@ uint32_t big_endian(std::span<const uint8_t> bytes, size_t offset) {
          uint32_t{bytes[offset + 2]} << 8 | uint32_t{bytes[offset + 3]};
 }
 
-// The extents of an idx file of bytes with so many dims.
+// Reads the extents of an idx file of bytes with so many dims.
 Result<std::vector<int64_t>> idx_extents(std::span<const uint8_t> bytes, size_t dims,
                                          const std::string& name) {
   const size_t header = 4 + 4 * dims;

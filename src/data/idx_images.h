@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// The files of MNIST and of sets in its format: idx3 of grey images, idx1 of their labels. Numbers
-// are 32 bits, the highest byte first. A name that ends in .gz is decompressed.
+// Reads the files of MNIST and of sets in its format: idx3 has grey images, idx1 their labels.
+// Numbers have 32 bits, the highest byte first. A name that ends in .gz is decompressed.
 struct IdxNames {
   std::string images;
   std::string labels;
@@ -21,7 +21,7 @@ std::optional<IdxNames> idx_names(const std::string& folder, const std::string& 
 
 Result<std::unique_ptr<HeldImages>> read_idx_images(const std::string& images,
                                                     const std::string& labels);
-// Does the same for the content of both files, decompressed. The names are for messages.
+// Does the same with the decompressed content of both files. The names are for messages.
 Result<std::unique_ptr<HeldImages>> parse_idx_images(std::span<const uint8_t> images,
                                                      std::span<const uint8_t> labels,
                                                      const IdxNames& names);

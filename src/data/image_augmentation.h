@@ -7,14 +7,14 @@
 
 namespace trireme {
 
-// How training images are varied. Both depend on the number of the global sample alone, so every
+// How training images are varied. Both depend only on the number of the global sample, so every
 // layout and every resumed run sees the same images.
 struct ImageAugmentation {
   bool flip = false;        // left and right change places in half of the samples
   int64_t crop_margin = 0;  // the image is moved by up to so many pixels in each dim; black enters
 };
 
-// Where an image goes: pixel (row, column) of the result is pixel (row + down, column + right) of
+// How an image is moved: pixel (row, column) of the result is pixel (row + down, column + right) of
 // the image, counted from the right if it is flipped.
 struct ImageMove {
   bool is_flipped = false;

@@ -18,13 +18,13 @@ struct DecodedImage {
 
 enum class ImageFormat { Png, Jpeg };
 
-// Decides by the first bytes. An error with `name` and the first bytes, if they are of neither
-// format.
+// Finds out the format by the first bytes. If it is neither PNG nor JPEG, the error has `name` and
+// the first bytes.
 Result<ImageFormat> image_format(std::span<const uint8_t> bytes, const std::string& name);
 
-// Decodes a PNG or a JPEG to `channels` channels, 1 (grey) or 3 (red, green, blue); what is
-// transparent counts as opaque. Damage that the decoder notices, a file that ends early included,
-// is an error with `name` and what is wrong.
+// Decodes a PNG or a JPEG to `channels` channels, 1 (grey) or 3 (red, green, blue). Opacity is
+// ignored. If the decoder notices damage, such as a file that ends early, the error has `name` and
+// says what is wrong.
 Result<DecodedImage> decode_image(std::span<const uint8_t> bytes, int64_t channels,
                                   const std::string& name);
 
@@ -34,8 +34,8 @@ Result<DecodedImage> decode_png(std::span<const uint8_t> bytes, int64_t channels
 Result<DecodedImage> decode_jpeg(std::span<const uint8_t> bytes, int64_t channels,
                                  const std::string& name);
 
-// An error if the image has no pixel, or far more bytes of pixels than a file of `file_bytes` can
-// hold: a small file may claim to be a very large image.
+// Returns an error if the image has no pixel, or far more bytes of pixels than a file of
+// `file_bytes` can hold: a small file may claim to be a very large image.
 Status check_image_extents(const ImageExtents& extents, int64_t file_bytes,
                            const std::string& name);
 

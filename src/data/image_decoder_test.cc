@@ -22,7 +22,7 @@ Result<DecodedImage> decoded(const std::string& bytes, int64_t channels) {
                       "cat.png");
 }
 
-// The pixels in colour, or grey ones in three equal channels; what tells opacity is left out.
+// Returns the pixels with three channels, which are equal in a grey image, and without opacity.
 std::vector<uint8_t> in_colour(const ImageExtents& extents, const std::vector<uint8_t>& pixels) {
   std::vector<uint8_t> out;
   for (int64_t p = 0; p < extents.pixels(); ++p) {

@@ -23,8 +23,8 @@ bool is_image_name(std::string name) {
   return name.ends_with(".png") || name.ends_with(".jpg") || name.ends_with(".jpeg");
 }
 
-// Names of the entries of a folder for which `wanted` is true, sorted, so that the order of a file
-// system does not matter.
+// Returns the names of the entries of a folder for which `wanted` is true. They are sorted, so the
+// order of the file system does not matter.
 template <typename Wanted>
 Result<std::vector<std::string>> sorted_names(const std::string& folder, Wanted&& wanted) {
   std::error_code failure;

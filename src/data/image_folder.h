@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-// A folder with a folder for each class, in the order of their names, with PNG and JPEG files.
-// Files whose names do not end in .png, .jpg or .jpeg are left out. An image is decoded whenever it
-// is read, scaled and cut to the extents of the set.
+// A folder has a folder with PNG and JPEG files for each class; classes are in the order of their
+// names. Files whose names do not end in .png, .jpg or .jpeg are left out. An image is decoded each
+// time it is read, and then scaled and cut to the extents of the set.
 class ImageFolder : public ImageSet {
  public:
   // Lists the files; it opens none of them.

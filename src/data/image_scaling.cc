@@ -8,8 +8,8 @@
 namespace trireme {
 namespace {
 
-// Weights of the pixels along one dim that make one pixel of the result: a triangle of the width of
-// that pixel, or of one input pixel if that is wider. They are positive and add up to `sum`.
+// The weights of the input pixels along one dim for one pixel of the result: a triangle as wide as
+// that pixel, or as one input pixel if that is wider. They are positive and add up to `sum`.
 struct Triangle {
   Triangle(double centre, double reach, int64_t extent)
       : centre(centre),
@@ -33,7 +33,8 @@ void scale_and_cut(const ImageExtents& extents, std::span<const uint8_t> pixels,
   TRIREME_CHECK(extents.channels == wanted.channels, "scaling keeps the channels");
   TRIREME_CHECK(int64_t(pixels.size()) == extents.bytes() && int64_t(out.size()) == wanted.bytes(),
                 "images have the bytes of their extents");
-  // Input pixels per pixel of the result; what is left over in one dim is cut on both sides.
+  // The number of input pixels per pixel of the result is the same in both dims; what is left over
+  // in one of them is cut on both sides.
   const double step = std::min(double(extents.height) / double(wanted.height),
                                double(extents.width) / double(wanted.width));
   const double top = (double(extents.height) - step * double(wanted.height)) / 2;

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files of CIFAR-10 and CIFAR-100 in a folder, in their order.
+// Returns the files of CIFAR-10 or CIFAR-100 in a folder, in their order.
 std::vector<std::string> cifar_files(const std::string& folder, const std::string& split) {
   std::vector<std::string> names;
   if (split == "train") {

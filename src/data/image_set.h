@@ -21,7 +21,7 @@ struct ImageExtents {
   friend bool operator==(const ImageExtents&, const ImageExtents&) = default;
 };
 
-// Images of one size with the number of the class of each. Every image depends only on its index.
+// Images of one size, each with the number of its class. An image depends only on its index.
 class ImageSet {
  public:
   virtual ~ImageSet() = default;
@@ -29,11 +29,11 @@ class ImageSet {
   virtual ImageExtents extents() const = 0;
   virtual int64_t size() const = 0;
   virtual int64_t num_classes() const = 0;
-  // Returns the name of a class, or its number where the data have no names.
+  // Returns the name of a class, or its number if the data have no names.
   virtual std::string class_name(int64_t label) const { return std::to_string(label); }
 
   // Writes the extents().bytes() bytes of an image, and returns its class, in [0, num_classes()).
-  // Several threads may call it. Throws IoError, with the name of the file, for a damaged one.
+  // Several threads may call it. Throws IoError with the name of the file if an image is damaged.
   virtual int32_t read(int64_t index, std::span<uint8_t> pixels) const = 0;
 };
 
@@ -55,9 +55,9 @@ class HeldImages : public ImageSet {
   std::vector<int32_t> labels_;
 };
 
-// Opens what `path` names: a folder of MNIST's idx files, of CIFAR's binary files, or with a folder
-// of PNG and JPEG files for each class; or a table of digits (.csv, .csv.gz). `split` is "train" or
-// "test" where the format has both. Images of a folder are scaled and cut to `extents`.
+// Opens what `path` names: a folder with MNIST's idx files, with CIFAR's binary files, or with a
+// folder of PNG and JPEG files for each class; or a table of digits (.csv, .csv.gz). `split` is
+// "train" or "test" if the format has both. Images of a folder are scaled and cut to `extents`.
 Result<std::unique_ptr<ImageSet>> open_image_set(const std::string& path, const std::string& split,
                                                  const ImageExtents& extents);
 

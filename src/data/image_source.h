@@ -20,7 +20,7 @@ class ImageSource {
 
   ImageExtents extents() const { return images_->extents(); }
   int64_t num_classes() const { return images_->num_classes(); }
-  // Bytes of `scratch`, which every reading thread has of its own.
+  // Returns the bytes of `scratch`. Every reading thread has scratch of its own.
   int64_t scratch_bytes() const { return 2 * extents().bytes(); }
 
   // Writes the pixels as (byte - 127.5) / 64, about 0 on average with a spread of about 1, and

@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-// libjpeg's state. It leaves its calls with longjmp after an error, so nothing with a destructor
-// may begin to live between setjmp and the calls.
+// The state of libjpeg, which leaves its calls with longjmp after an error. So no object with a
+// destructor may be created between setjmp and the calls.
 struct JpegReader {
   jpeg_decompress_struct jpeg{};
   jpeg_error_mgr errors{};
@@ -27,8 +27,8 @@ struct JpegReader {
   jpeg->err->format_message(jpeg, reader->why);
   std::longjmp(reader->back, 1);
 }
-// libjpeg goes on after damage and fills in grey; here a warning is an error. Levels from 0 on are
-// traces.
+// libjpeg fills damaged parts with grey and continues; here a warning is an error. Messages of
+// level 0 and above are traces.
 void warn(j_common_ptr jpeg, int level) {
   if (level < 0) stop(jpeg);
 }

@@ -9,8 +9,8 @@
 namespace trireme {
 namespace {
 
-// What libpng's calls share. libpng leaves them with longjmp after an error, so nothing with a
-// destructor may begin to live between setjmp and the calls.
+// The calls of libpng share this. libpng leaves them with longjmp after an error, so no object with
+// a destructor may be created between setjmp and the calls.
 struct PngReader {
   std::span<const uint8_t> unread;
   char why[256] = "";
@@ -32,7 +32,8 @@ void take(png_structp png, png_bytep out, size_t count) {
   reader->unread = reader->unread.subspan(count);
 }
 
-// Reads the header and asks for 8 bits per channel, without transparency. False after an error.
+// Reads the header and asks for 8 bits per channel, without transparency. Returns false after an
+// error.
 bool read_header(PngReader& reader, bool grey) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   png_set_user_limits(reader.png, 1 << 20, 1 << 20);
@@ -53,7 +54,7 @@ bool read_header(PngReader& reader, bool grey) {
   return true;
 }
 
-// Reads all rows, whose addresses are given, and what follows them.
+// Reads all rows to the given addresses, and the rest of the file.
 bool read_rows(PngReader& reader, png_bytepp rows) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   png_read_image(reader.png, rows);

@@ -9,10 +9,9 @@
 
 namespace trireme {
 
-// Two pieces of work on one core, of which one runs at a time: a piece that has started something
-// slow passes its turn to the other, and gets it back when the other passes or ends. Which piece
-// runs when depends on these calls alone, so ranks that run the same pieces take the same turns. In
-// a run nothing is allocated.
+// Runs two pieces of work by turns, one at a time. A piece that has started something slow passes
+// its turn to the other, and gets it back when the other passes or ends. Only these calls decide
+// which piece runs, so ranks that run the same pieces take the same turns. run() allocates nothing.
 class Turns {
  public:
   Turns();  // starts the thread of the second piece; it keeps the cores of the calling thread
@@ -20,18 +19,20 @@ class Turns {
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  // Runs both, `first` on the calling thread and beginning with it. If a piece throws, the other
-  // one ends where it passes its turn the next time, and run throws what the first of them threw.
+  // Runs both pieces. `first` begins, on the calling thread. If a piece throws, the other one ends
+  // when it passes its turn the next time, and run() throws what the first of them threw.
   template <typename First, typename Second>
   void run(First&& first, Second&& second) {
     run_pieces(piece(first), piece(second));
   }
 
-  // Called by a piece. Returns at once outside run(), or if the other piece has ended.
+  // Passes the turn of the calling piece. Returns at once outside run(), or if the other piece has
+  // ended.
   void pass();
   // True between the beginning and the end of run().
   bool are_taken() const { return are_taken_; }
-  // Time that the calling piece has been away in pass(), in nanoseconds since its run began.
+  // Returns the time that the calling piece has waited in pass() since its run began, in
+  // nanoseconds.
   int64_t away_ns() const { return away_ns_[size_t(turn_)]; }
 
  private:
@@ -51,7 +52,7 @@ class Turns {
   void run_piece(int side, Piece piece);
   void work();  // main function of the thread
 
-  // Everything below is read and written by the piece whose turn it is.
+  // Only the piece whose turn it is reads and writes the members below.
   int turn_ = 0;
   bool are_taken_ = false;
   bool is_leaving_ = false;

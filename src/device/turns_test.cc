@@ -29,7 +29,7 @@ TEST(Turns, AlternateUntilOnePieceEnds) {
     for (int b = 0; b < 6; ++b) {
       std::string expected;
       for (int left_a = a + 1, left_b = b + 1; left_a > 0 || left_b > 0;) {
-        // The first piece keeps the turn where the other one has ended, and the other way round.
+        // A piece keeps the turn if the other one has ended.
         if (left_a > 0) expected += 'a', --left_a;
         if (left_b > 0) expected += 'b', --left_b;
       }

@@ -5,8 +5,8 @@
 namespace trireme {
 namespace {
 
-// The product that makes keys without positions and values of one latent, and what joins the keys
-// with the part that all heads share.
+// The products that make keys without positions and values from one latent, and the op that joins
+// the keys with the part that all heads share.
 struct Expansion {
   const Op* product = nullptr;
   const Op* concat = nullptr;

@@ -70,7 +70,8 @@ class TensorLister {
     add(op_.name + ".rstd_T", Shape{rows}, DType::F32, Lifetime::Forward);
   }
 
-  // Of a token: every head of this rank has one, or there is one of all columns.
+  // Returns the number of norms of a token: one for every head of this rank, or one for all
+  // columns.
   int64_t num_norms() const {
     const std::vector<Axis>& dims = graph_.values[size_t(op_.inputs.front())].dims;
     return dims.size() > 2 ? part_of(dims[1], model_, model_).count : 1;
@@ -107,7 +108,7 @@ class TensorLister {
     add("rope.sin_SD", SD, DType::F32, Lifetime::Constant);
   }
 
-  // Of a part that all heads share.
+  // Adds the gradient of the part that all heads share.
   void add_shared_gradient() {
     const Value& shared = graph_.values[size_t(op_.inputs.back())];
     const int64_t cols = part_of(std::span(shared.dims).subspan(1), model_, model_).count;
@@ -139,7 +140,7 @@ class TensorLister {
     add(kFirstKeysOfWhole, Shape{tokens_.all * shape_.cp}, DType::I32, Lifetime::Scratch);
   }
 
-  // Queries and outputs of every head as wide as what is in the cache, of one tile of tokens.
+  // Adds the queries and outputs of one tile of tokens. A head has as many columns as the cache.
   void add_absorbed() {
     constexpr int64_t kTileTokens = 64;
     const int64_t t = std::min(tokens_.all, kTileTokens), latent = model_.kv_lora_rank;

@@ -55,8 +55,8 @@ std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelSh
 inline constexpr const char* kAdapterScale = "lora.scale_r";
 inline constexpr const char* kAdapterInner = "lora.inner_Tr";
 
-// The position of the first key that a query sees in a window (ModelSpec::window), of this rank's
-// tokens, and of whole sequences where these are attended.
+// The position of the first key that a query sees in a window (ModelSpec::window): for the tokens
+// of this rank, and for whole sequences if attention reads these.
 inline constexpr const char* kFirstKeys = "window.first_T";
 inline constexpr const char* kFirstKeysOfWhole = "window.first_N";
 

@@ -117,7 +117,7 @@ class WorkLister {
     if (v.dims.size() < 2) return 1;
     return part_of(std::span(v.dims).subspan(1), shard_, shard_).count;
   }
-  // All tokens, or those of the rank's residual stream, where a product stays on it.
+  // Returns all tokens, or those of the rank's residual stream if the product stays on it.
   int64_t product_rows() const { return op_.enter ? tokens_.all : rows_of(op_.inputs.front()); }
   int64_t outputs_cols() const {
     int64_t cols = 0;

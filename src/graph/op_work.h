@@ -70,13 +70,13 @@ struct AttentionWork {
   double outputs() const {
     return double(sequences) * double(queries) * double(heads) * double(out_dim());
   }
-  // Twice as many of `count` steps as a position meets on average that meets every step up to its
-  // own, but at most `most`.
+  // Returns twice the mean number of positions, of `count`, that a position meets if it meets those
+  // up to its own, but at most `most`.
   static double twice_the_mean(double count, double most) {
     return most >= count ? count + 1.0 : most * (2.0 * count - most + 1.0) / count;
   }
-  // FLOPs of the forward pass, of pairs that are in sight alone. The backward pass takes 2.5 times
-  // as many.
+  // FLOPs of the forward pass. They count only the pairs of a query and a key that it sees. The
+  // backward pass takes 2.5 times as many.
   double forward_flops() const {
     const double seen = twice_the_mean(double(keys), double(window > 0 ? window : keys));
     return 2.0 * double(sequences) * double(heads) * double(queries) * seen *

@@ -39,7 +39,7 @@ ModelSpec latent_model() {
   return model;
 }
 
-// Whether each tp rank makes the whole output of a product.
+// True if each tp rank makes the whole output of a product.
 bool makes_whole(const Graph& graph, const Op& op) {
   const Axis last = graph.values[size_t(op.outputs.front())].dims.back();
   return op.kind == OpKind::Linear &&

@@ -79,7 +79,7 @@ class Placer {
       const bool is_neighbour = redistribution.change.from == Placement::partial() ? makes : reads;
       if (is_neighbour && op.kind == OpKind::Linear) found = &op;
     }
-    // Pieces have room for rows of the residual stream.
+    // The buffers of pieces have room for rows of the residual stream only.
     const bool is_residual = graph_.values[size_t(before)].dims.back() == Axis::Width;
     return num_readers == 1 && is_residual ? found : nullptr;
   }

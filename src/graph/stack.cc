@@ -17,7 +17,8 @@ bool is_cut(const Graph& graph, ValueId value) {
   return std::any_of(dims.begin() + 1, dims.end(), is_cut_by_tp);
 }
 
-// What tp ranks make in parts and what each makes whole are two products.
+// A product whose output the tp ranks make in parts is not stacked with one that each of them makes
+// whole.
 bool stacks_on(const Graph& graph, const Op& first, const Op& op) {
   return first.kind == OpKind::Linear && op.kind == OpKind::Linear && first.inputs == op.inputs &&
          module_of(first) == module_of(op) &&

@@ -5,8 +5,8 @@
 #include "interchange/interchange_fixture.h"
 #include "interchange/logits.h"
 
-// The logits of the small models by another implementation: transformers 5.24 read the folders that
-// we write, and computed in double.
+// The logits of the small models by another implementation: transformers 5.24 has read the folders
+// that we write, and has computed in double.
 namespace trireme {
 namespace {
 

@@ -17,8 +17,9 @@ int64_t row_in_file(const ForeignTensor& tensor, int64_t row) {
   return row - place + 2 * (place % (D / 2)) + place / (D / 2);
 }
 
-// The place of a row of a parameter among those of all, where rows of one head lie together.
-// `before`: rows of the parameters before it; `rows`: of this one; `all`: of all.
+// Returns the place of a row of a parameter among the rows of all parameters, if the rows of one
+// head lie together. `before`: rows of the parameters before this one; `rows`: of this one; `all`:
+// of all.
 int64_t row_of_heads(const ForeignTensor& tensor, int64_t row, int64_t before, int64_t rows,
                      int64_t all) {
   if (tensor.heads == 0) return before + row;

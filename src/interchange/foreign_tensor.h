@@ -22,7 +22,7 @@ struct ForeignTensor {
   // halves of a head: its row 2 p + s is our row s D/2 + p. Programs whose rotary positions rotate
   // neighbours need this, because ours rotate halves.
   int64_t interleaved_head_dim = 0;
-  // If not 0: so many last rows of a head are interleaved, the others are not.
+  // If not 0: only so many last rows of a head are interleaved.
   int64_t interleaved_last = 0;
   // If not 0: the parameters have so many heads each, and in the file the rows of one head follow
   // each other, parameter after parameter.

@@ -37,7 +37,8 @@ void add_gpt2_layer(ForeignTensorList& list, const std::string& theirs, const st
   list.linear(theirs + "ffn_down", {ours + "mlp.w_down"}, {ours + "mlp.b_down"});
 }
 
-// The positions of Qwen3 turn the halves of a head there, too; those of the others its neighbours.
+// Rotary positions of Qwen3 rotate the halves of a head there, too; those of the others rotate
+// neighbours.
 void add_rotary_layer(ForeignTensorList& list, const ModelSpec& model, const std::string& theirs,
                       const std::string& ours) {
   list.norm(theirs + "attn_norm", ours + "norm1", false);

@@ -208,11 +208,11 @@ void read_mistral(const HuggingFaceFields& fields, ModelConfig& model) {
   model.family = ModelFamily::Llama;
   read_rotary_family(fields, {.seq_len = 131072}, model);
   refuse_biases(fields);
-  // The library has a window where the key is absent, and none where it is null.
+  // The library has a window if the key is absent, and none if it is null.
   model.window = fields.has("sliding_window") ? fields.count("sliding_window", 0) : 4096;
 }
 
-// A window is that of the layers from max_window_layers on.
+// Only the layers from max_window_layers on have the window.
 void read_qwen_window(const HuggingFaceFields& fields, ModelConfig& model) {
   if (!fields.flag("use_sliding_window", false)) return;
   const int64_t first = fields.count("max_window_layers", 28);

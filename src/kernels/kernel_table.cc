@@ -42,7 +42,8 @@ KernelTable amx_kernels() {
   kernels.attention_backward = avx512::kKernels.attention_backward;
   kernels.matmul = amx_bf16::matmul;
   kernels.grouped_matmul = amx_bf16::grouped_matmul;
-  // Their windows of one pixel are products of matrices.
+  // Convolutions with a window of one pixel are products of matrices, which have variants of their
+  // own.
   kernels.convolution_forward = amx_bf16::convolution_forward;
   kernels.convolution_backward_input = amx_bf16::convolution_backward_input;
   kernels.convolution_backward_weight = amx_bf16::convolution_backward_weight;

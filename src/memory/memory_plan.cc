@@ -53,7 +53,8 @@ void add_unit_slots(MemoryPlan& plan, const MemoryNeeds& needs) {
   }
 }
 
-// Chunks run one after the other and share their scratch, unless some run beside each other.
+// Chunks run one after the other and share their scratch, unless actions of two chunks run beside
+// each other.
 void add_scratch(MemoryPlan& plan, const Program& program, const MemoryNeeds& needs) {
   int64_t most = 0;
   for (const ChunkMemoryNeeds& chunk : needs.chunks) {

@@ -60,8 +60,8 @@ class Walk {
   }
 
  private:
-  // Two actions that run beside each other need their memory together. F gives nothing back, so the
-  // other one has taken nothing that was F's.
+  // Two actions that run beside each other need their memory together. F gives no memory back, so
+  // the other one cannot have taken memory of F.
   static void join_pair(ActionMemory& forward, ActionMemory& backward) {
     TRIREME_CHECK(forward.release.empty() && forward.finish_activations.empty() &&
                       forward.finish_messages.empty(),

@@ -78,8 +78,9 @@ class UnitPlanner {
     buffers_.push_back(std::move(buffer));
     return int(buffers_.size()) - 1;
   }
-  // Where all tokens of a value are gathered. What lies on the residual stream takes turns in one
-  // buffer; what is narrower has one of its own.
+  // Returns the name of the buffer in which all tokens of a value are gathered. Values of the
+  // residual stream share one buffer, one after the other; a narrower value has a buffer of its
+  // own.
   std::string name_of_edge(const Value& value) const {
     return value.dims.back() == Axis::Width ? kEdge : "edge." + name_of_buffer(value);
   }

@@ -21,7 +21,7 @@ constexpr const char* kHeadInput = "head_input_SC";
 
 std::string cache_name(const StageUnit& unit) { return unit.name + ".cache"; }
 
-// Numbers of one token in the cache of a layer.
+// Returns how many numbers the cache of a layer has for one token.
 int64_t cache_width(const ModelSpec& model) {
   return model.has_latents() ? model.kv_lora_rank + model.qk_rope_head_dim
                              : model.k_width() + model.v_width();

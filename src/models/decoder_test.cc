@@ -162,7 +162,7 @@ TEST(Decoder, LogitsAreThoseOfTheStageForEveryModelAndDtype) {
         SCOPED_TRACE(std::string(kernels->name) + " " + name + " " + std::string(name_of(compute)));
         WholeModel model(text_model_of(name), *kernels, compute);
         const Logits expected = model.stage_logits(tokens);
-        // Latents are multiplied by queries, which rounds elsewhere.
+        // Here queries are multiplied by latents, so the rounding differs.
         const bool has_latents = text_model_of(name).has_latents();
         const double bound = !has_latents ? 2e-6 : compute == DType::F32 ? 2e-5 : 0.1;
         Decoder decoder = model.decoder();

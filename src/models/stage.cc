@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// A clock that stands still while the rank waits for those that share its layers, or computes
+// A clock that stands still while the rank waits for the ranks that share its layers, or computes
 // another action.
 int64_t working_ns(const Ctx& ctx) {
   const bool may_be_away = ctx.turns != nullptr && ctx.turns->are_taken();

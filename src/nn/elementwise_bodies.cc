@@ -83,7 +83,7 @@ void ActivationBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotM
 
 namespace {
 
-// The columns from the turned part of the first head on, which is the last of the head's.
+// Returns the columns from the turned part of the first head on. This part is the last of a head.
 MatrixAt from_turned_part(MatrixAt x_TD, int64_t head_width, int64_t turned) {
   const int64_t before = head_width - turned;
   x_TD.offset += before * size_of(x_TD.dtype);
@@ -128,7 +128,7 @@ ConcatBody::ConcatBody(const OpBinding& b)
                 "what is put side by side has no other reader");
 }
 
-// visit(part of x, part of y where it lies, part of y where `shared` lies) of every head.
+// Calls visit(part of x, part of y for x, part of y for `shared`) for every head.
 template <typename Visit>
 void ConcatBody::for_each_head(const MatrixRef& x_TX, const MatrixRef& y_TY, Visit&& visit) const {
   const int64_t own = x_TX.cols / heads_, all = y_TY.cols / heads_;

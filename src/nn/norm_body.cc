@@ -10,7 +10,7 @@ int64_t norms_of_token(const OpBinding& b) {
   return dims.size() > 2 ? part_of(dims[1], b.model(), b.model()).count : 1;
 }
 
-// The columns of norm i.
+// Returns the columns of norm i.
 MatrixRef part(const MatrixRef& x_TC, int64_t i, int64_t num_norms) {
   const int64_t cols = x_TC.cols / num_norms;
   return x_TC ? cols_of(x_TC, i * cols, cols) : MatrixRef{};

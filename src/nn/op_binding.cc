@@ -46,7 +46,7 @@ TensorAt OpBinding::tensor(const std::string& name_inside) const {
     const TensorTable& table = table_of(stage_.tables, base);
     if (!stage_.trains && !table.contains(place.name)) return {};
     const TensorSpec& tensor = table.at(place.name);
-    // Other tensors may happen to have as many numbers as there are tokens.
+    // Other tensors may have as many numbers as there are tokens by chance.
     const int64_t tokens = TokenCounts(stage_.model, stage_.shape).all;
     const bool is_by_token = name_inside.ends_with("_T") && tensor.shape == Shape{tokens};
     return {base, tensor.dtype, tensor.offset, tensor.shape, is_by_token};

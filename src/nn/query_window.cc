@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// position_of(t): of token t in its sequence.
+// position_of(t) returns the position of token t in its sequence.
 template <typename PositionOf>
 TensorRef first_keys(const TensorRef& first_of_document, TensorRef first, int64_t num_tokens,
                      int64_t window, PositionOf&& position_of) {

@@ -4,8 +4,8 @@
 
 namespace trireme {
 
-// The first keys that queries see: those of their document, and of the sliding window
-// (ModelSpec::window) where this begins later. It is written into scratch of the op.
+// The first keys that queries see: the first one of their document, or of the sliding window
+// (ModelSpec::window) if that begins later. It is written into scratch of the op.
 class QueryWindow {
  public:
   explicit QueryWindow(const OpBinding& b);

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// The pair whose frequency turns so often in the original context; not a whole number.
+// Returns the number of the pair that turns so often in the original context; it need not be whole.
 double pair_of_turns(const ModelSpec& model, double turns) {
   const double original = static_cast<double>(model.rope_original_seq_len);
   return double(model.rope_dim()) * std::log(original / (turns * 2.0 * std::numbers::pi)) /

@@ -7,8 +7,8 @@
 namespace trireme {
 namespace {
 
-// The exchanges that pass the turn. Those of a ring, and those that run beside products piece by
-// piece, have hidden themselves already.
+// Returns the exchanges that pass the turn. Those of a ring, and those that run beside products
+// piece by piece, are hidden already.
 LayerComm exchanges_of(const LayerComm& comm, const StageShape& shape) {
   LayerComm exchanges = comm;
   if (shape.context_exchange == ContextExchange::Ring) exchanges.cp = 0.0;
@@ -16,7 +16,7 @@ LayerComm exchanges_of(const LayerComm& comm, const StageShape& shape) {
   return exchanges;
 }
 
-// The part of the exchanges of one action that `beside_s` seconds of computation hide.
+// Returns the part of the exchanges of one action that `beside_s` seconds of computation hide.
 LayerComm hidden_behind(const LayerComm& exchanges, double beside_s, int64_t num_layers) {
   const double total_s = exchanges.total();
   if (total_s <= 0.0) return {};

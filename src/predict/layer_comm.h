@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// A layer exchanges twice at the entry and twice at the exit of its blocks, in each direction.
+// A layer exchanges twice in each direction: once where a block begins and once where it ends.
 inline constexpr double kExchangesOfLayer = 2.0;
 
 // Prices the collectives of F, B, W or BW of a chunk, or of Step: for each axis the bytes that this

@@ -11,7 +11,7 @@ bool is_pair(const Action& first, const Action& second) {
          first.chunk != second.chunk && first.num_units == 0 && second.num_units == 0;
 }
 
-// Whether the mark of the action at this position has its other half.
+// True if the other half of the pair stands where the mark of the action says.
 bool is_whole(const Program& program, size_t position) {
   switch (program[position].beside) {
     case Beside::Next:

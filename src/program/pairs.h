@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// What becomes of the F&BW pairs of a schedule (DualPipe) on a rank with one compute stream.
+// How a rank with one compute stream runs the F&BW pairs of a schedule (DualPipe).
 enum class Pairs : uint8_t {
   Apart,  // F, then BW
   Beside  // the same two actions, of which one computes while the transfers of the other travel

@@ -41,7 +41,8 @@ TEST(Pairs, BesideAndApartAreTheSameActions) {
   }
 }
 
-// Whatever is put in, taken out or exchanged: a half without the other is refused, and parted.
+// After any insertion, removal or exchange of actions, a half without the other is refused, and its
+// mark is removed.
 TEST(Pairs, AHalfAloneIsRefusedAndParted) {
   int num_refused = 0;
   for (const Program& program : dual_programs()) {

@@ -62,7 +62,7 @@ std::vector<AlpaRun> alpa_runs() {
     model.vocab_size = 32000;
     model.experts = moe.experts;
     model.top_k = 2;
-    // With fp32 gradients and weights its state alone would need more than all devices have.
+    // With fp32 gradients and weights, the state alone needs more memory than all devices have.
     const bool is_tight = moe.num_ranks == 64;
     if (is_tight) runs.back().config.optim.grad_dtype = StateChoice::Bf16;
     if (is_tight) runs.back().config.optim.master = false;

@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// A model that Zheng et al. 2022 ("Alpa", OSDI) search a plan for, and its devices. The paper
-// prints no numbers of its throughput, so there is nothing to compare with but our own plans.
+// A model for which Zheng et al. 2022 ("Alpa", OSDI) search a plan, and its devices. The paper
+// prints no numbers of its throughput, so only our own plans can be compared.
 struct AlpaRun {
   std::string name;  // "GPT 39B"
   RunConfig config;  // its degrees say only how many ranks there are

@@ -1,4 +1,4 @@
-// A small convolutional net, called kernel by kernel: what the kernels and the images do together.
+// Trains a small convolutional net on images. The test calls it kernel by kernel.
 
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ struct ConvolutionBlock {
     k.batch_norm_forward(stream, {matrix(z), mean, rstd, gain, bias, matrix(normal)});
     k.activation_forward(stream, {Activation::Relu, matrix(normal), matrix(y)});
   }
-  // From dy; dx may be absent.
+  // Computes the gradients from dy; dx may be absent.
   void backward(const KernelTable& k, Stream& stream, const MatrixRef& x, const MatrixRef& dx) {
     const MatrixRef d = matrix(dy);
     k.activation_backward(stream, {Activation::Relu, d, matrix(normal), d});

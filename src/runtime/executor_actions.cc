@@ -106,7 +106,8 @@ void Executor::run_forward(Ctx& ctx, const Action& action, const ActionMemory& m
   }
 }
 
-// Units of actions that run beside each other have no time of their own.
+// The times of the units of two actions that run beside each other overlap, so they are not
+// recorded.
 void Executor::note_unit(const Ctx& ctx, int unit, int64_t begin_ns) {
   if (ctx.turns != nullptr && ctx.turns->are_taken()) return;
   times_.units[times_.num_units++] = {int32_t(action_index_), unit, {begin_ns, monotonic_ns()}};

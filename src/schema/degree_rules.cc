@@ -76,8 +76,8 @@ DegreeRules expert_requirements(int64_t experts, int64_t cp) {
   return valid({{Kind::FitsInto, "parallel.cp", cp}, {Kind::Divides, "model.experts", experts}});
 }
 
-// Without a latent of queries one product would read the residual stream gathered, and the others
-// as it lies.
+// Without a latent of queries, attn.wq would read the gathered residual stream, and the other
+// products the part of the rank.
 constexpr const char* kNeedsQueryLatent =
     "cannot cut the queries of latent attention that are made from the residual stream";
 bool needs_query_latent(const ModelSpec& model, int tp) {

@@ -97,7 +97,7 @@ void number_rules(ConfigRules& rules, const ModelConfig& model) {
   }
 }
 
-// Keys that need what the model does not have.
+// These keys need a part that the model does not have.
 void attention_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.size("model.window", model.window, 0, limits::kSeqLen);
   const ModelSpec spec = with_defaults(model, 0);

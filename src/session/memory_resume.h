@@ -32,9 +32,9 @@ class MemoryResume {
 
   // The step of the newest checkpoint that was not tried yet; -1: there is none.
   int64_t newest_step() const;
-  // The same among those of earlier steps than `step`.
+  // Returns the same of the checkpoints of earlier steps than `step`.
   int64_t newest_step_before(int64_t step) const;
-  // Takes none of a later step than `step`.
+  // From now on, no checkpoint of a later step than `step` is taken.
   void leave_out_after(int64_t step);
   // Makes the newest checkpoint whole where it is needed: its bytes are read and checked by the
   // hosts that have them, lost shards are rebuilt from parity, and each host fetches what its ranks

@@ -35,7 +35,7 @@ Result<int64_t> RankSession::agree_on_latest_step(const MemoryResume& memory) {
   return INT64_MAX;
 }
 
-// If the ranks fail, their agent must know from what they have resumed.
+// If the ranks fail, their agent must know from which checkpoint they have resumed.
 void RankSession::show_resumed(int64_t step, const MemoryResume& memory) const {
   if (!is_first() || options_.link == nullptr) return;
   JobPage& page = options_.link->page();
@@ -45,8 +45,8 @@ void RankSession::show_resumed(int64_t step, const MemoryResume& memory) const {
   page.resumed_epoch = options_.place->epoch;
 }
 
-// All ranks call it when they have resumed from an older checkpoint. Those on disk only get another
-// name; those in memory go, as all of them do with the job.
+// All ranks call it when they have resumed from an older checkpoint. Those on disk get another
+// name; those in memory are removed, as all of them are at the end of the job.
 void RankSession::set_later_aside(int64_t latest_step, int64_t resumed_step) {
   if (is_first()) {
     const WrongCheckpoints wrong =

@@ -116,7 +116,7 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
                                &progress());
 }
 
-// Adds what failures of all epochs of the job tell. metrics.jsonl has those that this run has
+// Adds what the failures of all epochs of the job say. metrics.jsonl has those that this run has
 // survived; the launcher adds the last one when the ranks have ended.
 void RankSession::add_recorded(const Trainer& trainer, RunSummary& summary) const {
   const std::string path = options_.out_dir + "/metrics.jsonl";

@@ -28,7 +28,7 @@ int64_t step_of(const fs::path& checkpoint) {
   return step_of_folder_name(checkpoint.filename().string());
 }
 
-// A name that nothing has yet.
+// Returns a name that no file has yet.
 fs::path name_aside(const fs::path& checkpoint) {
   const fs::path first = checkpoint.parent_path() / ("wrong-" + checkpoint.filename().string());
   fs::path name = first;

@@ -23,7 +23,7 @@ struct WrongCheckpoints {
 // "wrong-step-000200", or "wrong-step-000200-2" if there is one already.
 WrongCheckpoints set_wrong_checkpoints_aside(const std::vector<std::string>& roots,
                                              int64_t clean_step);
-// The warning about those that could not be renamed; "": there are none.
+// Returns the warning about those that could not be renamed; "": there are none.
 std::string warning_about_kept(const WrongCheckpoints& wrong);
 // Removes those of later steps in a folder of checkpoints in memory, with those of its guests.
 void remove_wrong_checkpoints(const std::string& memory_folder, int64_t clean_step);

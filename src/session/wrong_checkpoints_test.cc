@@ -61,7 +61,7 @@ TEST_F(WrongCheckpoints, TheNewestOlderOneIsFoundInAllFolders) {
   EXPECT_EQ(newest_checkpoint_before(roots(), INT64_MAX), 300);
 }
 
-// The new name would be too long for the system, so the checkpoint keeps its own one.
+// The new name would be too long for the system, so the checkpoint keeps its own name.
 TEST_F(WrongCheckpoints, OneThatCannotBeRenamedIsNamedInAWarning) {
   EXPECT_EQ(warning_about_kept(set_wrong_checkpoints_aside(roots(), 150)), "");
   constexpr size_t kMostPath = 4095;

@@ -70,8 +70,8 @@ void CorruptionChecks::resume_after(std::optional<int64_t> clean_step) {
   if (elsewhere_) elsewhere_->resume_after(clean_step);
 }
 
-// In the order of verdict(). Products were right in the last step in which they were checked, and
-// in every step that is clean by a replay on another rank.
+// The checks follow in the order of verdict(). Products were right in the last step in which they
+// were checked, and in every step that is clean by a replay on another rank.
 std::optional<CorruptionAlarm> CorruptionChecks::alarm() const {
   if (products_ && products_->alarm()) {
     CorruptionAlarm alarm = *products_->alarm();

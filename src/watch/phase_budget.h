@@ -18,7 +18,8 @@ class PhaseBudget {
   static constexpr int kFirstSteps = 3;    // of an epoch, which are slower
   static constexpr int kLeastLearned = 5;  // steps, before the learned budget is used
   static constexpr double kFactor = 5.0;
-  // Of a stopped process until enough steps are known: it does not work on anything.
+  // The budget of a stopped process until enough steps are known. It can be short, because the
+  // process does not work.
   static constexpr int64_t kUnknownStoppedNs = 10'000'000'000;
 
   // A step of the epoch is done, the `number`-th one from 1.
@@ -29,7 +30,7 @@ class PhaseBudget {
   int64_t in_phase_ns(const RankSample& sample) const;
   // Of a step, whatever the phase is.
   int64_t of_step_ns(const RankSample& sample) const;
-  // Of a process that is stopped (SIGSTOP), in any phase.
+  // Returns the budget of a process that is stopped (SIGSTOP), in any phase.
   int64_t of_stopped_ns(const RankSample& sample) const;
   // After which a rank hangs although no other rank waits for it.
   static int64_t most_ns(const RankSample& sample);

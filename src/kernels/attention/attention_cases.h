@@ -39,7 +39,7 @@ inline AttentionShape with_values_of(int64_t value_dim, AttentionShape shape) {
 }
 
 // Shapes that miss every multiple of a tile, a vector or a pair; shared kv heads; decoding;
-// non-causal queries, fewer and more than keys; values of another width.
+// non-causal queries, fewer and more than keys; values of another width than keys.
 inline std::vector<AttentionShape> odd_attention_shapes() {
   return {not_causal(attention_shape(2, 65, 65, 2, 1, 16)),
           not_causal(attention_shape(1, 140, 70, 4, 2, 20)),

@@ -108,8 +108,8 @@ void check_attention(const AttentionMergeArgs& args) {
 }
 
 int64_t attention_forward_flops(const AttentionShape& shape) {
-  // Query i sees kv_len - q_len + i + 1 keys. q k^T takes 2 head_dim FLOPs per pair, p v twice the
-  // width of the values.
+  // Query i sees kv_len - q_len + i + 1 keys. q k^T takes 2 head_dim FLOPs per pair, and p v twice
+  // the width of a head of values.
   const int64_t pairs = !shape.causal ? shape.q_len * shape.kv_len
                                       : shape.q_len * (shape.kv_len - shape.q_len) +
                                             shape.q_len * (shape.q_len + 1) / 2;

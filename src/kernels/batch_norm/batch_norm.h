@@ -22,9 +22,9 @@ struct BatchNormMomentsArgs {
 void batch_norm_moments_ref(Stream& stream, const BatchNormMomentsArgs& args);
 void check_batch_norm_moments(const BatchNormMomentsArgs& args);  // throws ContractError
 
-// Joins the moments of all blocks. What inference needs, the mean over many batches of the mean and
-// of the unbiased variance (that over R - 1; the variance itself if R = 1), is added up like a
-// gradient.
+// Joins the moments of all blocks. Inference needs the mean over many batches of the mean and of
+// the unbiased variance (the sum of squares over R - 1; over 1 if R = 1). So both are added up like
+// a gradient.
 struct BatchNormStatisticsArgs {
   TensorRef moments_B2C;
   int64_t block_rows = 0;
@@ -61,8 +61,8 @@ struct BatchNormBackwardSumsArgs {
 void batch_norm_backward_sums_ref(Stream& stream, const BatchNormBackwardSumsArgs& args);
 void check_batch_norm_backward_sums(const BatchNormBackwardSumsArgs& args);  // throws ContractError
 
-// Joins the sums of blocks. They are what dx needs of all blocks, and the gradients of bias and
-// gain.
+// Joins the sums of all blocks. dx needs these totals, and they are also the gradients of bias and
+// of gain.
 struct BatchNormBackwardWeightArgs {
   TensorRef sums_B2C;
   TensorRef total_2C;  // fp32, written

@@ -10,7 +10,7 @@ void check_blocks(const TensorRef& sums_B2C, const MatrixRef& x_RC, int64_t bloc
   check_tensor("sums of blocks", sums_B2C, x_RC.rows / block_rows * 2 * x_RC.cols, DType::F32);
 }
 
-// Returns C.
+// Returns C, the number of channels.
 int64_t check_joined(const TensorRef& sums_B2C) {
   check_argument(sums_B2C.shape.rank() == 3 && sums_B2C.shape[0] > 0 && sums_B2C.shape[1] == 2,
                  "sums of blocks are [blocks, 2, channels], with one block or more");

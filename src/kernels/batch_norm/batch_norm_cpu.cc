@@ -4,9 +4,10 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-// Rows of a block that are read twice, from a cache, or whose sum is one chain.
+// So many rows of a block are read twice, the second time from a cache, or are summed in one chain.
 constexpr int64_t kChunkRows = 32;
-// Channels of a tile: neighbours in memory, so that a row gives whole lines of a cache.
+// A tile has so many channels. They are neighbours in memory, so every row of it fills whole cache
+// lines.
 constexpr int64_t kTileChannels = 4 * kLanes;
 constexpr int kMaxLevels = 40;  // of a tree: there are fewer than 2^40 blocks
 
@@ -15,7 +16,7 @@ struct Pair {
   F32x16 first, second;
 };
 
-// Moments of the rows of two sets, which have so many rows (Chan, Golub and LeVeque 1979).
+// Returns the moments of the rows of two sets together (Chan, Golub and LeVeque 1979).
 TRIREME_INLINE Pair join_moments(Pair a, float a_rows, Pair b, float b_rows) {
   const float rows = a_rows + b_rows;
   const F32x16 difference = b.first - a.first;

@@ -42,8 +42,8 @@ struct Operands {
       sums;
 };
 
-// Forward and backward, with the blocks of each call of moments and sums counted by `per_call`, as
-// ranks do that have so many each.
+// Runs forward and backward. Each call of moments and sums has `per_call` blocks, as on ranks that
+// have so many each.
 void run(const KernelTable& kernels, Stream& stream, const BatchNormCase& c, Operands& o,
          int64_t per_call) {
   const auto [blocks, block_rows, cols] = c.shape;
@@ -100,7 +100,8 @@ TEST(BatchNorm, AgreesWithReferenceAndHasTheSameBitsEverywhere) {
   }
 }
 
-// Ranks that have some of the images each, and gather the sums of all, have one rank's bits.
+// Ranks that have a part of the images each, and gather the sums of all, get the bits of a single
+// rank.
 TEST(BatchNorm, BitsDoNotDependOnHowManyBlocksACallSums) {
   Teams teams;
   for (const BatchNormShape& shape : kBatchNormShapes) {

@@ -27,8 +27,8 @@ struct ConvolutionForwardArgs {
 void convolution_forward_ref(Stream& stream, const ConvolutionForwardArgs& args);
 void check_convolution_forward(const ConvolutionForwardArgs& args);  // throws ContractError
 
-// dx (+)= the gradient of every output pixel that read it, times the filter's element. Rounded
-// once.
+// dx (+)= the sum over the output pixels that read it of their gradient times the filter's element,
+// rounded once.
 struct ConvolutionBackwardInputArgs {
   ImageWindow window;
   int64_t groups = 1;
@@ -58,8 +58,8 @@ inline bool reads_own_pixel(const ImageWindow& window) {
   return window.size == 1 && window.stride == 1 && window.padding == 0;
 }
 
-// What backward_input needs beside its operands: the filters with their elements in another order,
-// and in fp32 the gradients of every stride-th pixel, which one product computes.
+// The scratch of backward_input: the filters with their elements in another order, and the fp32
+// gradients of every stride-th pixel, which one product computes.
 struct ConvolutionScratch {
   int64_t filter_bytes = 0;
   int64_t gradient_bytes = 0;

@@ -25,8 +25,8 @@ struct ConvolutionOperands {
   Tensor scratch;
 };
 
-// "forward resnet50 3x3/2+1 128 -> 128, 4 of 56, 1 times": window, stride, padding, channels,
-// filters, images, their extent, and how often the net has it.
+// Returns a name such as "forward resnet50 3x3/2+1 128 -> 128, 4 of 56, 1 times": window, stride,
+// padding, channels, filters, images, their extent, and how often the net has it.
 std::string name_of_row(const char* direction, const char* net, const NetConvolution& layer) {
   const ConvolutionShape& s = layer.shape;
   const ImageWindow& w = s.window;

@@ -5,8 +5,8 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-// One product with patches. `args` describes c and the operand that is stored; the other one has
-// the shape of the patches and no memory.
+// Computes one product with patches. `args` describes c and the operand that is stored. The other
+// operand has the shape of the patches and no memory.
 template <typename T>
 void run(Stream& stream, const MatmulArgs& args, const Patches<T>& patches) {
   using P = Product<T, Patches<T>>;
@@ -31,13 +31,13 @@ void run(Stream& stream, const MatmulArgs& args, const Patches<T>& patches) {
   run_tiles(stream, tiling.num_row_blocks * tiling.num_col_blocks, serial, multiply);
 }
 
-// A matrix of the patches' shape.
+// Returns a matrix of the shape of the patches, without memory.
 template <typename T>
 MatrixRef shape_of(const Patches<T>& patches, int64_t rows) {
   return {nullptr, dtype_of<T>, rows, patches.cols(), patches.cols()};
 }
 
-// The patches of a group's channels, which start at `channel`.
+// Returns the patches of the channels of a group, which start at `channel`.
 template <typename T>
 Patches<T> patches_of(const ImageWindow& window, const MatrixRef& x_PC, int64_t channel,
                       int64_t channels) {
@@ -134,7 +134,8 @@ void turn_filters(Stream& stream, const ConvolutionBackwardInputArgs& args, int6
   });
 }
 
-// Moves the gradients of the pixels of a remainder to where they stand in dx; null: zeros.
+// Moves the gradients of the pixels of a remainder to their places in dx. If `gradients` is null,
+// they are zeros.
 template <typename T>
 void spread(Stream& stream, const ConvolutionBackwardInputArgs& args, int64_t g,
             const Remainder& down, const Remainder& across, const float* gradients) {

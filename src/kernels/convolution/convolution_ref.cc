@@ -29,7 +29,7 @@ void for_each_product(const ImageWindow& w, int64_t groups, int64_t channels, in
   }
 }
 
-// What was there if the result is added to it, else zeros.
+// Returns the old elements if the result is added to them, else zeros.
 std::vector<double> start_of(const MatrixRef& x, Write how) {
   std::vector<double> start(size_t(x.rows * x.cols), 0.0);
   if (how == Write::Overwrite) return start;

@@ -109,7 +109,7 @@ TEST(Convolution, AgreesWithReferenceAndBitsDoNotDependOnThreads) {
   });
 }
 
-// Backward is the adjoint of forward, over the input and over the filters.
+// The backward pass is the adjoint of the forward pass, over the input and over the filters.
 TEST(Convolution, BackwardIsTheAdjoint) {
   Teams teams;
   for (const ConvolutionShape& shape : kConvolutionShapes) {
@@ -129,7 +129,7 @@ TEST(Convolution, BackwardIsTheAdjoint) {
   }
 }
 
-// So micro-batches of any size and ranks with any part of the images have the same pixels.
+// So the pixels depend neither on the size of a micro-batch nor on the images that a rank has.
 TEST(Convolution, BitsOfAnImageDoNotDependOnTheOthers) {
   Teams teams;
   ConvolutionShape all = {{3, 9, 8, 3, 2, 1}, 20, 24};

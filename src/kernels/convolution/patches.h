@@ -19,7 +19,7 @@ TRIREME_INLINE void copy_unit(const char* from, char* to) {
   std::memcpy(to, &unit, sizeof unit);
 }
 
-// Copies runs that are mostly shorter than a call of memcpy is worth. The last units may overlap.
+// Copies runs that are mostly too short for a call of memcpy. The last two units may overlap.
 TRIREME_INLINE void copy_bytes(const char* from, int64_t bytes, char* to) {
   const auto copy_by = [&]<typename Unit>(Unit) TRIREME_INLINE_LAMBDA {
     constexpr int64_t kUnit = sizeof(Unit);
@@ -31,7 +31,7 @@ TRIREME_INLINE void copy_bytes(const char* from, int64_t bytes, char* to) {
   if (bytes >= 2) copy_by(uint16_t{});
 }
 
-// n elements, widened if U is wider than T.
+// Copies n elements, and widens them if U is wider than T.
 template <typename T, typename U>
 TRIREME_INLINE void copy_elements(const T* from, int64_t n, U* to) {
   if constexpr (std::is_same_v<T, U>) {
@@ -82,7 +82,7 @@ struct Patches {
   TRIREME_INLINE WindowPixel window_pixel(int64_t number) const {
     return {number / window_width, number % window_width};
   }
-  // The channels of a pixel of the window; null where it lies outside of the image.
+  // Returns the channels of a pixel of the window; null if it lies outside the image.
   TRIREME_INLINE const T* channels_of(const Position& at, const WindowPixel& pixel) const {
     const int64_t row = top + at.row * stride + pixel.row;
     const int64_t col = left + at.col * stride + pixel.col;
@@ -90,10 +90,10 @@ struct Patches {
     return pixels + ((at.image * height + row) * width + col) * pixel_stride;
   }
 
-  // Steps of k that a product multiplies at a time: some whole pixels or a part of one, where rows
-  // are read in place; else `usual`.
+  // Returns how many steps of k a product multiplies at a time. If rows are read in place, these
+  // are some whole pixels or a part of one; else `usual`, or a whole row if it is short.
   int64_t block_steps(int64_t usual) const;
-  // A part of the rows of a, and the panels of a block of b.
+  // Prepare a part of the rows of a, and the panels of a block of b.
   RowsOfA rows(const ProductBlock& block, const Workspace& ws) const;
   void pack(const ProductBlock& block, int64_t panel_dwords, const Workspace& ws) const;
 
@@ -106,7 +106,7 @@ struct Patches {
  private:
   using U = ComputeType<T>;
   static constexpr int64_t kElements = kStepElements<U>;
-  // Shorter segments would be read slower than copies.
+  // Reading shorter segments in place would be slower than reading copies.
   static constexpr int64_t kLeastSegmentSteps = 8;
   bool is_read_in_place() const;
   RowsOfA rows_in_place(const ProductBlock& block, const Workspace& ws) const;
@@ -193,7 +193,7 @@ void Patches<T>::copy(int64_t row, int64_t num_rows, int64_t begin, int64_t coun
   }
 }
 
-// What a pixel of the padding holds: as many zeros as a block of k has of one pixel.
+// The zeros of a pixel of the padding, as many as a block of k has of one pixel.
 constexpr int64_t kMostSegmentSteps = 256;
 alignas(64) constexpr char kPadding[kMostSegmentSteps * sizeof(float)] = {};
 
@@ -243,7 +243,8 @@ RowsOfA Patches<T>::rows_in_place(const ProductBlock& block, const Workspace& ws
 template <typename T>
 RowsOfA Patches<T>::rows(const ProductBlock& block, const Workspace& ws) const {
   if (is_read_in_place()) return rows_in_place(block, ws);
-  // Rows that stand a power of two apart would share few lines of a cache.
+  // Rows at distances of a power of two would compete for few lines of a cache, so one step is
+  // added.
   const int64_t num_steps = num_steps_of(block.k_count, kElements);
   const int64_t row_steps = (num_steps_of(num_steps, kLanes) + 1) * kLanes;
   U* copies = reinterpret_cast<U*>(ws.a_rows);
@@ -286,7 +287,7 @@ void Patches<T>::pack_in_place(const ProductBlock& block, int64_t panel_dwords,
 template <typename T>
 void Patches<T>::pack(const ProductBlock& block, int64_t panel_dwords, const Workspace& ws) const {
   if (channels % kRegisterLanes == 0) return pack_in_place(block, panel_dwords, ws);
-  // In the second half of the workspace, which no part of a product needs.
+  // The copies lie in the second half of the workspace, which no part of a product needs.
   T* copies =
       reinterpret_cast<T*>(reinterpret_cast<char*>(ws.packed_cols) + kWorkspaceBytesPerThread / 2);
   copy(block.k_begin, block.k_count, block.col, block.cols, copies, block.cols);

@@ -14,13 +14,13 @@ TRIREME_INLINE Inside inside(const ImageWindow& w, int64_t out_row, int64_t out_
           col + w.size < w.width ? col + w.size : w.width};
 }
 
-// The largest of 16 channels so far, and the number of its pixel in the image.
+// The largest value so far of each of 16 channels, and the number of its pixel in the image.
 struct Best {
   F32x16 value;
   U32x16 pixel;
 };
 
-// Visits the pixels of a window in their order. The first pixel always counts, a NaN stays.
+// Visits the pixels of a window in their order. A NaN stays, whatever follows it.
 template <typename T, typename Lanes>
 TRIREME_INLINE Best largest(const T* image, int64_t stride, int64_t width, const Inside& window,
                             Lanes lanes) {
