@@ -97,7 +97,7 @@ std::string stages_text(const PlanByOp& found) {
 
 std::string gain_text(const PlanByOp& found) {
   if (!found.uniform) {
-    return "no uniform plan fits: what runs today has one mesh and one role for all ops\n";
+    return "no uniform plan fits, and a run has one mesh and one role for all ops\n";
   }
   const FoundPlan& uniform = found.uniform->found;
   std::string text = fmt::format(
@@ -107,10 +107,11 @@ std::string gain_text(const PlanByOp& found) {
       format_bytes(found.uniform->arena_bytes), set_options(found.config, found.uniform->config));
   const double percent = 100.0 * found.gain();
   if (found.is_runnable() || percent <= 0.0) {
-    return text + "The found plan is uniform: no freedom beats it. It can run today.\n";
+    return text + "The best plan is uniform: more freedom gains nothing. It can run.\n";
   }
-  text += fmt::format("The found plan is {:.1f} % {} the best uniform plan{}.\n", percent, "over",
-                      percent < 100.0 * kWorthFreedom ? ": stop here" : "");
+  text +=
+      fmt::format("The best plan by op takes {:.1f} % less time than the best uniform plan{}.\n",
+                  percent, percent < 100.0 * kWorthFreedom ? ", which is good enough" : "");
   return text;
 }
 
