@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch's convolutions (channels last) beside ours, for the rows that our benchmark prints.
 
-    trireme bench kernels convolution --threads 2 --json | python3 bench/pytorch_convolution.py
+    trireme bench kernels --family convolution --threads 2 --json | python3 bench/pytorch_convolution.py
 
 Prints a line for each row: GFLOP/s of both, and ours over PyTorch's; then the same for each net, in
 which every row counts as often as the net has it.

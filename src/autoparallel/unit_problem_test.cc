@@ -38,7 +38,7 @@ double seconds_of_moves(const ModelSpec& model, const StageShape& shape, const R
   return seconds;
 }
 
-TEST(UnitProblem, OneRoleForAllCostsWhatTheLayoutOfTodayCosts) {
+TEST(UnitProblem, OneRoleForAllCostsWhatTheUniformLayoutCosts) {
   const Hardware hardware = one_node();
   for (const ModelSpec& model : {gpt_model(1024, 512), moe_model()}) {
     PricedUnit layer(layer_graph(model, 0), 0, model, half_precision(), hardware);

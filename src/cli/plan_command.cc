@@ -303,8 +303,7 @@ Status check_search(const PlanOptions& options) {
   if (!asks_more) return Done{};
   return usage(
       "--search alpa goes with --cluster, --json, --set, --ranks and --out; --pareto, --as, "
-      "--rank, "
-      "--graph, --html and --export look at one layout of all ops: leave them out");
+      "--rank, --graph, --html and --export look at one layout of all ops: leave them out");
 }
 
 Result<int> run_search_by_op(const PlanOptions& options, const RunConfig& config, Priced priced,
@@ -442,7 +441,7 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   const bool searches = searches_layouts(options);
   const bool lays_out_anew = searches || options.advice.rules;
   PlanJobOptions jobs = options.jobs;
-  if (searches_by_op(options)) jobs.out.clear();  // is the file of the plan
+  if (searches_by_op(options)) jobs.out.clear();  // --out names the file of the plan
   TRIREME_TRY(loaded, load_plan_config(options.config, jobs, lays_out_anew, io));
   TRIREME_TRY(priced, priced_for(options, loaded.config));
   TRIREME_TRY(advice, plan_advice(options.advice, loaded.config, priced.host, priced.hardware));

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What all checks for silent corruption cost together, in one run of two ranks with all of them.
-# Most steps of it are without a check, so each step with one is compared with the median of its
+# Measures what all checks for silent corruption cost together, in one run of two ranks.
+# Most of its steps have no check, so each step with one is compared with the median of its
 # neighbours, and a machine that becomes slower or faster changes nothing. Two short runs without
 # any check, before and after it, show that its other steps take no longer. The cost is at most 2 %.
 # The machine must be idle. Usage: cost_of_checks.sh TRIREME CONFIGS [STEPS] [S] [R] [P] [E]

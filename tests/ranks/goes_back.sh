@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A state that makes every continuation fail: weights of 1e30 in a checkpoint whose checksums are
-# right. The job tries it twice, then goes back to an older checkpoint, and ends with the numbers
-# of a run without the bad one. If that does not help, it ends with a diagnosis.
+# Weights of 1e30 in a checkpoint with right checksums make every run fail that resumes from it.
+# The job tries this checkpoint twice, goes back to an older one, and ends with the numbers of a run
+# without the bad one. If that does not help, it ends with a diagnosis.
 # Usage: goes_back.sh TRIREME CONFIGS
 set -uo pipefail
 trireme=$1
