@@ -10,8 +10,9 @@ namespace trireme {
 //   min  sum_v c_v s_v + sum_vu R_vu e_vu
 //   s_v one-hot;  sum_j e_vu[i, j] = s_v[i];  sum_i e_vu[i, j] = s_u[j];  e >= 0;
 //   sum_v bytes_v s_v <= limit.
-// The edges' variables need no integers: they are products where s is one-hot. Returns nullopt if
-// no assignment keeps the limit. Quiet and with one thread. Throws ContractError if CBC gives up.
+// The variables e need not be integers: if s is one-hot, they are products of its elements. CBC
+// prints nothing and uses one thread. Returns nullopt if no assignment keeps the limit. Throws
+// ContractError if CBC gives up.
 std::optional<Assignment> solve_integer_program(const ChoiceProblem& problem,
                                                 const ChoiceLimit& limit);
 

@@ -6,12 +6,12 @@
 
 namespace trireme {
 
-// Attention of a sequence's next tokens over a cache of latents, with the part of the keys that has
-// positions beside them; theirs are put into it first. For a head h with the products K_h and V_h
-// of the latent c, q (K_h c) = (q K_h) c and the sum of p (V_h c) is V_h (the sum of p c): so it is
-// attention with one key (c, rope) and one value c for all heads, and no key or value of a head is
-// ever made. Forward only. Legend: R width of the latent, P of the part with positions, t tokens of
-// a tile.
+// Attention of the next tokens of a sequence over a cache of latents. Beside each latent, the cache
+// has the part of the keys with positions. The latents and positions of the next tokens are put
+// into it first. For a head h with the products K_h and V_h of the latent c, q (K_h c) = (q K_h) c
+// and the sum of p (V_h c) is V_h (the sum of p c): so it is attention with one key (c, rope) and
+// one value c for all heads, and no key or value of a head is ever made. Forward only. Legend: R
+// width of the latent, P of the part with positions, t tokens of a tile.
 class CachedLatentAttention final : public OpBody {
  public:
   // cache_SX: latent and positions of every token, X = R + P; borrowed.

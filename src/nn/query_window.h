@@ -9,8 +9,8 @@ namespace trireme {
 class QueryWindow {
  public:
   explicit QueryWindow(const OpBinding& b);
-  // The documents of a micro-batch, whose first tokens are those of the windows. `num_tokens`: of
-  // this rank.
+  // Returns the documents of a micro-batch with the first keys of the windows. `num_tokens`: tokens
+  // of this rank.
   Documents operator()(const MicrobatchInfo& info, const SlotMemory& m, int64_t num_tokens) const;
 
  private:

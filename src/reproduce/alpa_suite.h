@@ -16,12 +16,12 @@ struct AlpaRun {
   int num_ranks = 1;
 };
 
-// The GPT and MoE models of the paper (table 5 and the authors' suite_*.py), one sequence of 1,024
-// tokens a device at least, 1,024 sequences a step. Experts of our models have SwiGLU: their width
-// is 2/3 of the paper's, so that they have as many parameters.
+// Returns the GPT and MoE models of the paper (table 5 and the authors' suite_*.py), with 1,024
+// sequences of 1,024 tokens a step. Experts of our models have SwiGLU, so their width is 2/3 of
+// that in the paper: then they have as many parameters.
 std::vector<AlpaRun> alpa_runs();
 
-// The paper's cluster: nodes of eight V100 with 16 GB (AWS p3.16xlarge).
+// Returns the cluster of the paper: nodes of eight V100 with 16 GB (AWS p3.16xlarge).
 Hardware v100_p3();
 
 }  // namespace trireme

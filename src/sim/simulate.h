@@ -41,7 +41,7 @@ std::optional<double> compute_s(const Action& action, const TimesOfChunk& of_chu
     case ActionKind::W:
       return of_chunk(action.chunk).w_s;
     case ActionKind::BW:
-      // Schedules with pairs have two chunks. The time of a pair is that of its F.
+      // Schedules with pairs have two chunks. The time of a pair is recorded with its F.
       if (action.beside == Beside::Previous && of_chunk(1 - action.chunk).fb_s >= 0) return 0.0;
       return bw(of_chunk(action.chunk));
     case ActionKind::FB: {

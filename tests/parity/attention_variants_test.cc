@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kVariants[] = {"llama_qk_norm", "llama_window", "llama_latent", "moe_latent"};
 
-// The layouts in turn, so that each variant has half of them. Without a latent of queries there is
+// Visits every variant with every other layout, to save time. Without a latent of queries there is
 // no tp.
 template <typename Visit>
 void for_every_other(std::span<const Case> layouts, Visit&& visit) {

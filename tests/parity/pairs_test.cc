@@ -20,8 +20,8 @@ int64_t scratch_bytes(const RunPlan& plan) {
   return plan.largest().memory.class_bytes[size_t(MemoryClass::Scratch)];
 }
 
-// Beside each other, the two actions of a pair compute what they compute one after the other, and
-// send the same bytes. They need more scratch, which is planned.
+// The two actions of a pair compute the same beside each other as one after the other, and send the
+// same bytes. They need more scratch, which the plan has.
 TEST(ParityOfPairs, ChangeNoBitAndNoByte) {
   const ScheduleKind dualpipe = ScheduleKind::Dualpipe, in_v = ScheduleKind::DualpipeV;
   const Case layouts[] = {
@@ -47,7 +47,8 @@ TEST(ParityOfPairs, ChangeNoBitAndNoByte) {
   }
 }
 
-// Where no transfer is inside the layers, or actions stand between the two, nothing is paired.
+// If no transfer is inside the layers, or if other actions stand between the two, nothing is
+// paired.
 TEST(ParityOfPairs, AreMadeOnlyWhereTheyHideSomething) {
   const ScheduleKind dualpipe = ScheduleKind::Dualpipe;
   for (const Case& c : {Case{.pp = 2, .schedule = dualpipe},
