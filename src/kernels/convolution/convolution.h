@@ -35,7 +35,7 @@ struct ConvolutionBackwardInputArgs {
   MatrixRef dy_QF;
   MatrixRef w_FK;
   MatrixRef dx_PC;    // written or added to (not in fp16), as `write` says
-  TensorRef scratch;  // convolution_scratch_bytes() of uint8, 64-byte aligned
+  TensorRef scratch;  // convolution_scratch().bytes() of uint8, 64-byte aligned
   Write write = Write::Overwrite;
 };
 void convolution_backward_input_ref(Stream& stream, const ConvolutionBackwardInputArgs& args);
