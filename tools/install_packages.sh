@@ -5,8 +5,8 @@ set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config git ca-certificates libfmt-dev libtomlplusplus-dev
        nlohmann-json3-dev libxxhash-dev zlib1g-dev libzstd-dev libssl-dev libisal-dev
-       libpng-dev libjpeg-dev libopenmpi-dev openmpi-bin coinor-libcbc-dev)
-test=(libgtest-dev libpcre2-dev unicode-data clang-14 libclang-rt-14-dev
+       libpng-dev libjpeg-dev libopenmpi-dev openmpi-bin)
+test=(libgtest-dev libpcre2-dev coinor-libcbc-dev unicode-data clang-14 libclang-rt-14-dev
       clang-format-14 clang-tidy-14 dpkg-dev fiu-utils
       etcd-server  # a store for memberships: 24 MB; Debian starts it at 127.0.0.1:2379
       chromium chromium-driver)  # the report in a browser: 130 MB

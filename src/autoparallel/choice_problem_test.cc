@@ -6,7 +6,7 @@
 #include <random>
 
 #include "autoparallel/eliminate_choices.h"
-#include "autoparallel/integer_program.h"
+#include "autoparallel/integer_program_fixture.h"
 
 namespace trireme {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "autoparallel/eliminate_choices.h"
-#include "autoparallel/integer_program.h"
+#include "autoparallel/integer_program_fixture.h"
 #include "autoparallel/unit_problem.h"
 #include "config/cluster_file.h"
 #include "config/config_load.h"
@@ -35,8 +35,9 @@ TEST(ModelLayers, AreSolvedAlikeOnEightByEightRanks) {
     const ModelSpec model = with_defaults(load_config(request).value().config.model, 50304);
     for (const LayerRun& kind : layer_kinds(model)) {
       PricedUnit layer(layer_graph(model, kind.first), kind.first, model, base, hardware);
-      const UnitSetting setting{
-          .mesh = eight_by_eight(), .num_microbatches = 16, .stream = {Lie::Rows, Lie::Invariant}};
+      const UnitSetting setting{.mesh = eight_by_eight(),
+                                .num_microbatches = 16,
+                                .stream = {DimPlacement::Rows, DimPlacement::Invariant}};
       const auto begin = std::chrono::steady_clock::now();
       const UnitProblem unit = layer.problem(setting);
       const auto ours = least_seconds(unit.problem, {});

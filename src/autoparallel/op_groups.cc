@@ -64,16 +64,17 @@ OpGroups::OpGroups(const Graph& stated, const StageShape& base) : graph_(stack(s
     TRIREME_CHECK(strategies.size() == graph_.ops.size(), "placing keeps the ops");
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const Op& op = graph_.ops[i];
-      OpLies lies{{}, {}, strategies[i]};
+      OpPlacements placements{{}, {}, strategies[i]};
       for (size_t v = 0; v < op.inputs.size(); ++v) {
         const Value& value = graph_.values[size_t(op.inputs[v])];
-        lies.inputs[op.inputs[v]] = lie_of(value, strategies[i].inputs[v], role);
+        placements.inputs[op.inputs[v]] = placement_by_role(value, strategies[i].inputs[v], role);
       }
       for (size_t v = 0; v < op.outputs.size(); ++v) {
         const Value& value = graph_.values[size_t(op.outputs[v])];
-        lies.outputs[op.outputs[v]] = lie_of(value, strategies[i].outputs[v], role);
+        placements.outputs[op.outputs[v]] =
+            placement_by_role(value, strategies[i].outputs[v], role);
       }
-      lies_[role].push_back(std::move(lies));
+      placements_[role].push_back(std::move(placements));
     }
   }
   find_groups(base);
@@ -132,14 +133,14 @@ void OpGroups::find_uses() {
   uses_.push_back({graph_.output, group_of_[size_t(last)], -1, size_t(last), 0});
 }
 
-Lie OpGroups::needed(size_t op, ValueId value, Role role) const {
-  return lies_.at(role)[op].inputs.at(value);
+DimPlacement OpGroups::needed(size_t op, ValueId value, Role role) const {
+  return placements_.at(role)[op].inputs.at(value);
 }
-Lie OpGroups::made(size_t op, ValueId value, Role role) const {
-  return lies_.at(role)[op].outputs.at(value);
+DimPlacement OpGroups::made(size_t op, ValueId value, Role role) const {
+  return placements_.at(role)[op].outputs.at(value);
 }
 bool OpGroups::grad_is_addend(size_t op, ParamId param, Role role) const {
-  return trireme::grad_is_addend(graph_.params[size_t(param)], lies_.at(role)[op].strategy);
+  return trireme::grad_is_addend(graph_.params[size_t(param)], placements_.at(role)[op].strategy);
 }
 
 }  // namespace trireme

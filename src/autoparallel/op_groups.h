@@ -40,8 +40,8 @@ class OpGroups {
 
   // Return how an op with a role needs a value that it reads, or makes a value that it writes. The
   // strategies of the passes that place the unit say this.
-  Lie needed(size_t op, ValueId value, Role role) const;
-  Lie made(size_t op, ValueId value, Role role) const;
+  DimPlacement needed(size_t op, ValueId value, Role role) const;
+  DimPlacement made(size_t op, ValueId value, Role role) const;
   // True if a tp rank has an addend of the gradient of a parameter of the op; false if it has the
   // whole gradient.
   bool grad_is_addend(size_t op, ParamId param, Role role) const;
@@ -56,11 +56,11 @@ class OpGroups {
   std::vector<ValueUse> uses_;
   bool has_experts_ = false;
   // [role][op][value of the op]
-  struct OpLies {
-    std::map<ValueId, Lie> inputs, outputs;
+  struct OpPlacements {
+    std::map<ValueId, DimPlacement> inputs, outputs;
     Strategy strategy;
   };
-  std::map<Role, std::vector<OpLies>> lies_;
+  std::map<Role, std::vector<OpPlacements>> placements_;
 };
 
 }  // namespace trireme

@@ -42,7 +42,7 @@ Link link_between(const PlannedRun& run, const FoundPlan& plan, double bytes, in
   const StagePlan &a = plan.stages[size_t(from)], &b = plan.stages[size_t(to)];
   const LinkSpec pair = pair_link(run.hardware, firsts[size_t(from)], firsts[size_t(to)]);
   const double senders = double(std::min(a.num_ranks, b.num_ranks));
-  const Lies parted{Lie::Rows, Lie::Rows};
+  const MeshPlacement parted{DimPlacement::Rows, DimPlacement::Rows};
   const double gather_s = move_seconds(bytes, parted, b.stream, b.mesh, run.hardware);
   return {pair.latency_s + run.hardware.background_s + gather_s, pair.bytes_per_s * senders};
 }

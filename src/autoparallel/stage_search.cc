@@ -28,12 +28,12 @@ bool is_mirrored(const StageMesh& mesh, int ranks_per_node) {
          mesh.dims[1].degree() > 1;
 }
 
-std::vector<Lies> streams_of(const StageMesh& mesh) {
-  std::vector<Lies> streams;
-  for (const Lie outer : {Lie::Invariant, Lie::Rows}) {
-    for (const Lie inner : {Lie::Invariant, Lie::Rows}) {
-      if (mesh.dims[0].degree() == 1 && outer == Lie::Rows) continue;
-      if (mesh.dims[1].degree() == 1 && inner == Lie::Rows) continue;
+std::vector<MeshPlacement> streams_of(const StageMesh& mesh) {
+  std::vector<MeshPlacement> streams;
+  for (const DimPlacement outer : {DimPlacement::Invariant, DimPlacement::Rows}) {
+    for (const DimPlacement inner : {DimPlacement::Invariant, DimPlacement::Rows}) {
+      if (mesh.dims[0].degree() == 1 && outer == DimPlacement::Rows) continue;
+      if (mesh.dims[1].degree() == 1 && inner == DimPlacement::Rows) continue;
       streams.push_back({outer, inner});
     }
   }
@@ -41,11 +41,11 @@ std::vector<Lies> streams_of(const StageMesh& mesh) {
 }
 
 // Returns how the residual stream lies if all ops have these roles.
-Lies stream_of(const Roles& roles) {
-  Lies stream;
+MeshPlacement stream_of(const Roles& roles) {
+  MeshPlacement stream;
   for (size_t d = 0; d < 2; ++d) {
     const bool is_whole = roles[d] == Role::Tensor || roles[d] == Role::Whole;
-    stream[d] = is_whole ? Lie::Invariant : Lie::Rows;
+    stream[d] = is_whole ? DimPlacement::Invariant : DimPlacement::Rows;
   }
   return stream;
 }
@@ -73,7 +73,7 @@ struct StageSearch::Kind {
 
 struct StageSearch::MeshWays {
   StageMesh mesh;
-  Lies stream;
+  MeshPlacement stream;
   std::vector<std::vector<UnitWay>> kinds;
 };
 
@@ -147,7 +147,8 @@ UnitWay StageSearch::way_of(const Kind& kind, const UnitProblem& unit, const Ass
   return way;
 }
 
-std::vector<UnitWay> StageSearch::ways_of(Kind& kind, const StageMesh& mesh, const Lies& stream) {
+std::vector<UnitWay> StageSearch::ways_of(Kind& kind, const StageMesh& mesh,
+                                          const MeshPlacement& stream) {
   std::vector<UnitWay> ways;
   for (const Recompute recompute : run_.recomputes) {
     const bool is_layer = kind.unit.name().starts_with("layers.");
@@ -174,7 +175,7 @@ std::vector<StageSearch::MeshWays>& StageSearch::ways(int num_ranks) {
   if (!is_new) return known->second;
   for (const StageMesh& mesh : stage_meshes(num_ranks, sequences_)) {
     if (is_mirrored(mesh, run_.hardware.ranks_per_node())) continue;
-    for (const Lies& stream : streams_of(mesh)) {
+    for (const MeshPlacement& stream : streams_of(mesh)) {
       MeshWays ways{mesh, stream, {}};
       for (const auto& kind : kinds_) ways.kinds.push_back(ways_of(*kind, mesh, stream));
       known->second.push_back(std::move(ways));
@@ -243,7 +244,7 @@ class WayChooser {
 };
 
 StagePlan stage_of(const std::vector<PlacedUnits>& units, const std::vector<const UnitWay*>& ways,
-                   const StageMesh& mesh, const Lies& stream, int in_flight) {
+                   const StageMesh& mesh, const MeshPlacement& stream, int in_flight) {
   StagePlan plan{.first_unit = units.front().first_unit,
                  .num_ranks = mesh.num_ranks(),
                  .in_flight = in_flight,

@@ -49,7 +49,7 @@ struct StagePlan {
   int num_ranks = 0;
   int in_flight = 1;  // micro-batches whose activations live at a time
   StageMesh mesh;
-  Lies stream = {};
+  MeshPlacement stream = {};
   std::vector<PlacedUnits> units;
 
   double seconds = 0.0;  // of a micro-batch, the step's share included
@@ -97,7 +97,7 @@ class StageSearch {
   struct Key;
   std::vector<PlacedUnits> counts(int first_unit, int last_unit) const;
   std::vector<MeshWays>& ways(int num_ranks);
-  std::vector<UnitWay> ways_of(Kind& kind, const StageMesh& mesh, const Lies& stream);
+  std::vector<UnitWay> ways_of(Kind& kind, const StageMesh& mesh, const MeshPlacement& stream);
   UnitWay way_of(const Kind& kind, const UnitProblem& unit, const Assignment& assignment,
                  const UnitSetting& setting) const;
   const UnitWay* uniform_way(const Uniform& uniform, int kind);

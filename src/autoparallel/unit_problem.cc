@@ -13,8 +13,10 @@
 namespace trireme {
 namespace {
 
-bool is_gather(const Lies& from, const Lies& to) {
-  const auto gathers = [](Lie a, Lie b) { return a != b && b == Lie::Replicate; };
+bool is_gather(const MeshPlacement& from, const MeshPlacement& to) {
+  const auto gathers = [](DimPlacement a, DimPlacement b) {
+    return a != b && b == DimPlacement::Replicate;
+  };
   return gathers(from[0], to[0]) || gathers(from[1], to[1]);
 }
 
@@ -57,15 +59,15 @@ class UnitProblemBuilder {
     result_.problem.nodes.push_back({std::move(name), {}});
     result_.choices.emplace_back();
     result_.choice_of_roles.emplace_back();
-    lies_.emplace_back();
+    placements_.emplace_back();
     return int(result_.problem.nodes.size()) - 1;
   }
   // Adds a node for a value that can lie in several ways.
-  int add_value(const std::string& name, const std::vector<Lies>& lies) {
+  int add_value(const std::string& name, const std::vector<MeshPlacement>& placements) {
     const int node = add_node(name);
-    result_.problem.nodes.back().choices.resize(lies.size());
-    result_.choices.back().resize(lies.size());
-    lies_.back() = lies;
+    result_.problem.nodes.back().choices.resize(placements.size());
+    result_.choices.back().resize(placements.size());
+    placements_.back() = placements;
     return node;
   }
   int add_stream(const std::string& name) { return add_value(name, {setting_.stream}); }
@@ -78,7 +80,7 @@ class UnitProblemBuilder {
     std::vector<Role> roles{dim.rows, Role::Tensor, Role::SequenceTensor, Role::Whole};
     const bool is_of_experts = std::any_of(group.ops.begin(), group.ops.end(), [&](size_t op) {
       const ValueId made = graph().ops[op].outputs.front();
-      return unit_.groups_.made(op, made, Role::Expert) == Lie::Experts;
+      return unit_.groups_.made(op, made, Role::Expert) == DimPlacement::Experts;
     });
     if (is_of_experts) roles.insert(roles.begin() + 1, Role::Expert);
     return roles;
@@ -110,7 +112,7 @@ class UnitProblemBuilder {
     const std::vector<ChoiceCost>& known = result_.problem.nodes.back().choices;
     for (size_t other = 0; other < known.size(); ++other) {
       const Roles& others = result_.choices.back()[other].roles;
-      if (!is_no_worse(known[other], cost) || !lie_alike(index, others, roles)) continue;
+      if (!is_no_worse(known[other], cost) || !placed_alike(index, others, roles)) continue;
       result_.choice_of_roles.back()[roles] = int(other);
       return;
     }
@@ -120,18 +122,18 @@ class UnitProblemBuilder {
   }
 
   // True if the group reads and makes all values alike with both roles.
-  bool lie_alike(size_t index, const Roles& a, const Roles& b) const {
+  bool placed_alike(size_t index, const Roles& a, const Roles& b) const {
     for (const ValueUse& use : unit_.groups_.uses()) {
       if (use.to == int(index) && needed(use, a) != needed(use, b)) return false;
       if (use.from == int(index) && made(use, a) != made(use, b)) return false;
     }
     return true;
   }
-  Lies needed(const ValueUse& use, const Roles& roles) const {
+  MeshPlacement needed(const ValueUse& use, const Roles& roles) const {
     return {unit_.groups_.needed(use.reader, use.value, roles[0]),
             unit_.groups_.needed(use.reader, use.value, roles[1])};
   }
-  Lies made(const ValueUse& use, const Roles& roles) const {
+  MeshPlacement made(const ValueUse& use, const Roles& roles) const {
     return {unit_.groups_.made(use.maker, use.value, roles[0]),
             unit_.groups_.made(use.maker, use.value, roles[1])};
   }
@@ -246,15 +248,16 @@ class UnitProblemBuilder {
     return elements * double(size_of(dtype));
   }
 
-  MoveCost move(ValueId id, const Lies& from, const Lies& to, bool runs_again, bool read_again) {
+  MoveCost move(ValueId id, const MeshPlacement& from, const MeshPlacement& to, bool runs_again,
+                bool read_again) {
     if (from == to) return {};
     const std::tuple key(id, from, to, runs_again, read_again);
     const auto [known, is_new] = moves_.try_emplace(key);
     if (is_new) known->second = priced_move(id, from, to, runs_again, read_again);
     return known->second;
   }
-  MoveCost priced_move(ValueId id, const Lies& from, const Lies& to, bool runs_again,
-                       bool read_again) const {
+  MoveCost priced_move(ValueId id, const MeshPlacement& from, const MeshPlacement& to,
+                       bool runs_again, bool read_again) const {
     if (!can_move(from, to, mesh())) return {kImpossible, kImpossible};
     const Value& value = graph().values[size_t(id)];
     const double bytes = bytes_of(value);
@@ -274,12 +277,13 @@ class UnitProblemBuilder {
     return cost;
   }
 
-  Lies made_by(const ValueUse& use, int node, size_t choice) const {
-    if (use.from < 0 || !lies_[size_t(node)].empty()) return lies_[size_t(node)][choice];
+  MeshPlacement made_by(const ValueUse& use, int node, size_t choice) const {
+    if (use.from < 0 || !placements_[size_t(node)].empty())
+      return placements_[size_t(node)][choice];
     return made(use, result_.choices[size_t(node)][choice].roles);
   }
-  Lies needed_by(const ValueUse& use, int node, size_t choice) const {
-    if (!lies_[size_t(node)].empty()) return lies_[size_t(node)][choice];
+  MeshPlacement needed_by(const ValueUse& use, int node, size_t choice) const {
+    if (!placements_[size_t(node)].empty()) return placements_[size_t(node)][choice];
     return needed(use, result_.choices[size_t(node)][choice].roles);
   }
 
@@ -354,14 +358,16 @@ class UnitProblemBuilder {
 
   // A value is redistributed once for all ops that read it alike, so it has a node of its own.
   void add_shared(const std::vector<ValueUse>& uses) {
-    std::vector<Lies> lies;
-    for (const Lie outer : {Lie::Rows, Lie::Invariant, Lie::Replicate}) {
-      for (const Lie inner : {Lie::Rows, Lie::Invariant, Lie::Replicate}) {
-        lies.push_back({outer, inner});
+    std::vector<MeshPlacement> placements;
+    for (const DimPlacement outer :
+         {DimPlacement::Rows, DimPlacement::Invariant, DimPlacement::Replicate}) {
+      for (const DimPlacement inner :
+           {DimPlacement::Rows, DimPlacement::Invariant, DimPlacement::Replicate}) {
+        placements.push_back({outer, inner});
       }
     }
     const ValueUse& first = uses.front();
-    const int shared = add_value(graph().values[size_t(first.value)].name, lies);
+    const int shared = add_value(graph().values[size_t(first.value)].name, placements);
     const bool again =
         std::any_of(uses.begin(), uses.end(), [&](const ValueUse& u) { return runs_again(u.to); });
     const bool read_again =
@@ -383,8 +389,8 @@ class UnitProblemBuilder {
   const UnitSetting& setting_;
   ModelShard whole_;
   UnitProblem result_;
-  std::vector<std::vector<Lies>> lies_;  // [node] of values; empty for groups
-  std::map<std::tuple<ValueId, Lies, Lies, bool, bool>, MoveCost> moves_;
+  std::vector<std::vector<MeshPlacement>> placements_;  // [node] of values; empty for groups
+  std::map<std::tuple<ValueId, MeshPlacement, MeshPlacement, bool, bool>, MoveCost> moves_;
 };
 
 std::optional<ChoiceProblem> with_roles(const UnitProblem& unit, const StageMesh& mesh,

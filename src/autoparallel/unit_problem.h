@@ -26,7 +26,8 @@ struct UnitSetting {
   Recompute recompute = Recompute::None;
   StateSharding sharding = StateSharding::Optimizer;
   int64_t num_microbatches = 1;  // of a step: its sums of gradients and updates come once for all
-  Lies stream = {Lie::Invariant, Lie::Invariant};  // the residual stream between units
+  MeshPlacement stream = {DimPlacement::Invariant,
+                          DimPlacement::Invariant};  // the residual stream between units
   bool shares_table = false;  // the stage has the table of a tied head with the embedding already
 };
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "autoparallel/integer_program.h"
+#include "autoparallel/integer_program_fixture.h"
 #include "autoparallel/unit_fixture.h"
 #include "collectives/move_collective.h"
 #include "compile/link_cost.h"
@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-constexpr Lies kWhole = {Lie::Invariant, Lie::Invariant};
-constexpr Lies kParted = {Lie::Invariant, Lie::Rows};
+constexpr MeshPlacement kWhole = {DimPlacement::Invariant, DimPlacement::Invariant};
+constexpr MeshPlacement kParted = {DimPlacement::Invariant, DimPlacement::Rows};
 
 StageMesh line(int ranks, int64_t sequences) { return stage_meshes(ranks, sequences).front(); }
 StageShape half_precision() { return {.compute = DType::BF16}; }

@@ -9,35 +9,38 @@
 namespace trireme {
 namespace {
 
-bool is_part(Lie lie) { return lie == Lie::Rows || lie == Lie::Columns || lie == Lie::Experts; }
+bool is_part(DimPlacement placed) {
+  return placed == DimPlacement::Rows || placed == DimPlacement::Columns ||
+         placed == DimPlacement::Experts;
+}
 
-Placement placement_of(Lie lie) {
-  switch (lie) {
-    case Lie::Rows:
+Placement placement_of(DimPlacement placed) {
+  switch (placed) {
+    case DimPlacement::Rows:
       return Placement::shard(0);
-    case Lie::Columns:
-    case Lie::Experts:
+    case DimPlacement::Columns:
+    case DimPlacement::Experts:
       return Placement::shard(1);
-    case Lie::Replicate:
+    case DimPlacement::Replicate:
       return Placement::replicate();
-    case Lie::Partial:
+    case DimPlacement::Partial:
       return Placement::partial();
-    case Lie::Invariant:
+    case DimPlacement::Invariant:
       return Placement::invariant();
   }
   return {};
 }
 
-bool is_possible(Lie from, Lie to) {
+bool is_possible(DimPlacement from, DimPlacement to) {
   if (from == to) return true;
-  if (to == Lie::Partial) return false;
-  if (from == Lie::Replicate) return is_part(to);
-  return !(from == Lie::Columns && to == Lie::Experts) &&
-         !(from == Lie::Experts && to == Lie::Columns);
+  if (to == DimPlacement::Partial) return false;
+  if (from == DimPlacement::Replicate) return is_part(to);
+  return !(from == DimPlacement::Columns && to == DimPlacement::Experts) &&
+         !(from == DimPlacement::Experts && to == DimPlacement::Columns);
 }
 
-double seconds_over(double bytes, Lie from, Lie to, const MeshDim& dim, const Hardware& hardware,
-                    double messages) {
+double seconds_over(double bytes, DimPlacement from, DimPlacement to, const MeshDim& dim,
+                    const Hardware& hardware, double messages) {
   const int n = dim.degree();
   if (n == 1 || from == to) return 0.0;
   const auto move =
@@ -56,39 +59,41 @@ double seconds_over(double bytes, Lie from, Lie to, const MeshDim& dim, const Ha
 
 }  // namespace
 
-Lie lie_of(const Value& value, Placement placement, Role role) {
+DimPlacement placement_by_role(const Value& value, Placement placement, Role role) {
   switch (placement.kind) {
     case Placement::Kind::Replicate:
-      return Lie::Replicate;
+      return DimPlacement::Replicate;
     case Placement::Kind::Partial:
-      return Lie::Partial;
+      return DimPlacement::Partial;
     case Placement::Kind::Invariant:
-      return Lie::Invariant;
+      return DimPlacement::Invariant;
     case Placement::Kind::Shard:
       break;
   }
   const bool is_tensor = role == Role::Tensor || role == Role::SequenceTensor;
-  if (placement.dim == 1) return role == Role::Expert ? Lie::Experts : Lie::Columns;
+  if (placement.dim == 1)
+    return role == Role::Expert ? DimPlacement::Experts : DimPlacement::Columns;
   // The rows of the softmax's parts belong to parts of the vocabulary.
-  return is_tensor && value.dims.front() == Axis::SoftmaxPart ? Lie::Columns : Lie::Rows;
+  return is_tensor && value.dims.front() == Axis::SoftmaxPart ? DimPlacement::Columns
+                                                              : DimPlacement::Rows;
 }
 
-Lies dual(const Lies& lies) {
-  Lies result = lies;
-  for (Lie& lie : result) {
-    if (lie == Lie::Replicate) {
-      lie = Lie::Partial;
-    } else if (lie == Lie::Partial) {
-      lie = Lie::Replicate;
+MeshPlacement dual(const MeshPlacement& placements) {
+  MeshPlacement result = placements;
+  for (DimPlacement& placed : result) {
+    if (placed == DimPlacement::Replicate) {
+      placed = DimPlacement::Partial;
+    } else if (placed == DimPlacement::Partial) {
+      placed = DimPlacement::Replicate;
     }
   }
   return result;
 }
 
-double move_seconds(double bytes, const Lies& from, const Lies& to, const StageMesh& mesh,
-                    const Hardware& hardware, double messages) {
-  const auto cut_by = [&](size_t dim, Lie lie) {
-    return is_part(lie) ? double(mesh.dims[dim].degree()) : 1.0;
+double move_seconds(double bytes, const MeshPlacement& from, const MeshPlacement& to,
+                    const StageMesh& mesh, const Hardware& hardware, double messages) {
+  const auto cut_by = [&](size_t dim, DimPlacement placed) {
+    return is_part(placed) ? double(mesh.dims[dim].degree()) : 1.0;
   };
   double least = kImpossible;
   for (const size_t first : {size_t{0}, size_t{1}}) {
@@ -102,7 +107,7 @@ double move_seconds(double bytes, const Lies& from, const Lies& to, const StageM
   return least;
 }
 
-bool can_move(const Lies& from, const Lies& to, const StageMesh& mesh) {
+bool can_move(const MeshPlacement& from, const MeshPlacement& to, const StageMesh& mesh) {
   for (size_t dim = 0; dim < 2; ++dim) {
     if (mesh.dims[dim].degree() > 1 && !is_possible(from[dim], to[dim])) return false;
   }
@@ -110,10 +115,10 @@ bool can_move(const Lies& from, const Lies& to, const StageMesh& mesh) {
 }
 
 double all_reduce_seconds(double bytes, const MeshDim& dim, const Hardware& hardware) {
-  return seconds_over(bytes, Lie::Partial, Lie::Invariant, dim, hardware, 1.0);
+  return seconds_over(bytes, DimPlacement::Partial, DimPlacement::Invariant, dim, hardware, 1.0);
 }
 double gather_seconds(double bytes, const MeshDim& dim, const Hardware& hardware) {
-  return seconds_over(bytes, Lie::Rows, Lie::Invariant, dim, hardware, 1.0);
+  return seconds_over(bytes, DimPlacement::Rows, DimPlacement::Invariant, dim, hardware, 1.0);
 }
 
 }  // namespace trireme

@@ -111,7 +111,7 @@ std::string gain_text(const PlanByOp& found) {
   }
   text +=
       fmt::format("The best plan by op takes {:.1f} % less time than the best uniform plan{}.\n",
-                  percent, percent < 100.0 * kWorthFreedom ? ", which is good enough" : "");
+                  percent, percent < 100.0 * kWorthFreedom ? ", so that one is good enough" : "");
   return text;
 }
 

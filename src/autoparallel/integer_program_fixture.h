@@ -1,14 +1,17 @@
-#include "autoparallel/integer_program.h"
+#pragma once
 
 #include <Cbc_C_Interface.h>
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <vector>
 
+#include "autoparallel/choice_problem.h"
 #include "base/check.h"
 
+// What our solver is compared with: the same problems as linear integer programs, solved by CBC.
 namespace trireme {
-namespace {
 
 // A linear program in columns: every variable has a cost, bounds and the rows in which it stands.
 class LinearProgram {
@@ -69,7 +72,7 @@ class LinearProgram {
 };
 
 // CBC has absolute tolerances, so costs and bytes are scaled to about one.
-double greatest_cost(const ChoiceProblem& problem) {
+inline double greatest_cost(const ChoiceProblem& problem) {
   double most = 0.0;
   const auto take = [&](double seconds) {
     if (seconds < kImpossible) most = std::max(most, seconds);
@@ -83,10 +86,15 @@ double greatest_cost(const ChoiceProblem& problem) {
   return most > 0.0 ? most : 1.0;
 }
 
-}  // namespace
-
-std::optional<Assignment> solve_integer_program(const ChoiceProblem& problem,
-                                                const ChoiceLimit& limit) {
+// Solves a choice problem by CBC as the linear integer program
+//   min  sum_v c_v s_v + sum_vu R_vu e_vu
+//   s_v one-hot;  sum_j e_vu[i, j] = s_v[i];  sum_i e_vu[i, j] = s_u[j];  e >= 0;
+//   sum_v bytes_v s_v <= limit.
+// The variables e need not be integers: if s is one-hot, they are products of its elements. CBC
+// prints nothing and uses one thread. Returns nullopt if no assignment keeps the limit. Throws
+// ContractError if CBC gives up.
+inline std::optional<Assignment> solve_integer_program(const ChoiceProblem& problem,
+                                                       const ChoiceLimit& limit) {
   LinearProgram program;
   const double unit_s = greatest_cost(problem) / 1000.0;
   const bool is_limited = limit.bytes < kImpossible;
