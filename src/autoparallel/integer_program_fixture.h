@@ -10,7 +10,7 @@
 #include "autoparallel/choice_problem.h"
 #include "base/check.h"
 
-// What our solver is compared with: the same problems as linear integer programs, solved by CBC.
+// The tests compare our solver with CBC, which solves the same problems as linear integer programs.
 namespace trireme {
 
 // A linear program in columns: every variable has a cost, bounds and the rows in which it stands.

@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// What a search of plans knows about a run, except its layout.
+// A search of plans knows this about a run. The layout is what it looks for.
 struct PlannedRun {
   ModelSpec model;
   StageShape base;  // dtypes, optimizer, context exchange

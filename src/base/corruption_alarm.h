@@ -15,7 +15,7 @@ std::string_view name_of(CorruptionCheck check);
 // Returns nullopt if no check has this name.
 std::optional<CorruptionCheck> corruption_check_of(std::string_view name);
 
-// What such a check has found. It is the same on all ranks.
+// This is what such a check has found. It is the same on all ranks.
 struct CorruptionAlarm {
   struct NamedRank {
     int rank = 0;

@@ -23,7 +23,7 @@ class GraphBuilder {
 
   ValueId lookup(const std::string& table, const std::string& positions, ValueId tokens);
   ValueId norm(const std::string& name, ValueId x);
-  // Of every head by itself, with one gain for all heads; x itself without model.qk_norm.
+  // The norm of every head by itself, with one gain for all heads. Returns x without model.qk_norm.
   ValueId head_norm(const std::string& name, ValueId x);
   // Parameters "attn.wq" and, where the model has biases, "attn.bq". With an adapter
   // (model.lora_targets) also "attn.wq.lora_a" and "attn.wq.lora_b".

@@ -16,7 +16,8 @@ struct StageComm {
   LayerComm f, b, w, bw;
   LayerComm hidden;  // of an F of this stage and the BW beside it: what both hide of their own
 
-  // What nothing hides. Of two actions that run beside each other the F has what both hide.
+  // Returns what nothing hides. If two actions run beside each other, what both hide is subtracted
+  // from the F.
   LayerComm of(const Action& action) const;
 };
 

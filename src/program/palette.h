@@ -23,7 +23,8 @@ std::string css(Color color);
 // The name of an action in pictures: "F", "B", "W", "BW", "FB", "Sum", "transfer", "memory" or
 // "Step".
 std::string_view drawn_kind(ActionKind kind);
-// Likewise; an F that another action runs beside is drawn as the pair, which has its time.
+// Returns the same for an action. An F that runs beside another action is drawn as the pair,
+// because the time of the pair is that of its F.
 std::string_view drawn_kind(const Action& action);
 
 // What pictures tell apart about ops: "product", "attention", "norm", "elementwise", "routing",

@@ -100,7 +100,7 @@ struct ModelSpec {
   int64_t v_width() const { return kv_heads * v_head_dim; }
   int64_t o_width() const { return heads * v_head_dim; }
   int64_t qkv_width() const { return q_width() + k_width() + v_width(); }
-  // What q k^T is multiplied by.
+  // Returns the factor of q k^T.
   double logit_scale() const;
   // Gate and up together.
   int64_t up_width() const { return mlp == MlpType::Swiglu ? 2 * d_ff : d_ff; }

@@ -42,7 +42,7 @@ TEST(Pool, AgreesWithReferenceAndHasTheSameBitsEverywhere) {
   }
 }
 
-// Where x has no equal pixels, both kinds are linear near x: <y, dy> = <x, dx>.
+// If x has no equal pixels, both kinds of pools are linear near x, so <y, dy> = <x, dx>.
 TEST(Pool, BackwardIsTheAdjoint) {
   Teams teams;
   for (PoolKind kind : {PoolKind::Max, PoolKind::Average}) {
