@@ -70,7 +70,7 @@ preset ci build/ci "${skip[@]}"
 # made, hosts are lost, storms survived, hanging ranks blamed, ranks under MPI trained, and the
 # tutorials and the course followed in the build before.
 in_dev=("${skip[@]}")
-done_in_ci='rules|compile|planner|planner_long|autoparallel|cli_long|golden|parity|parity_of_meshes'
+done_in_ci='rules|compile|planner|planner_long|autoparallel|cli_long|models_long|golden|parity|parity_of_meshes'
 done_in_ci+='|parity_of_random_layouts|ranks_net|ranks_train'
 done_in_ci+='|ranks_launch_(hosts|hosts_memory|hosts_apart|hosts_hang|hosts_history|leaders|mpirun)'
 done_in_ci+='|ranks_launch_(watchdog|check|check_hosts|storm|survives|bad_batch|goes_back)'

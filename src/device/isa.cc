@@ -14,7 +14,7 @@ bool has_avx512_bf16() {
 }
 
 // Tile registers are large, so Linux gives them only to processes that ask for them.
-bool has_amx_bf16() {
+[[maybe_unused]] bool has_amx_bf16() {
   constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -47,10 +47,16 @@ std::vector<Isa> supported_isas() {
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   if (!avx512) return isas;
+#ifndef TRIREME_WITHOUT_AVX512
   isas.push_back(Isa::Avx512);
+#endif
   if (!has_avx512_bf16()) return isas;
+#ifndef TRIREME_WITHOUT_AVX512_BF16
   isas.push_back(Isa::Avx512Bf16);
+#endif
+#ifndef TRIREME_WITHOUT_AMX_BF16
   if (has_amx_bf16()) isas.push_back(Isa::AmxBf16);
+#endif
   return isas;
 }
 

@@ -17,17 +17,24 @@ struct CeilingLoops {
 namespace avx2 {
 extern const CeilingLoops kCeilingLoops;
 }
-#ifdef TRIREME_AVX2_ONLY  // as in kernel_table.cc
+// As in kernel_table.cc.
+#ifdef TRIREME_WITHOUT_AVX512
 namespace avx512 = avx2;
-namespace avx512_bf16 = avx2;
-namespace amx_bf16 = avx2;
 #else
 namespace avx512 {
 extern const CeilingLoops kCeilingLoops;
 }
+#endif
+#ifdef TRIREME_WITHOUT_AVX512_BF16
+namespace avx512_bf16 = avx2;
+#else
 namespace avx512_bf16 {
 extern const CeilingLoops kCeilingLoops;
 }
+#endif
+#ifdef TRIREME_WITHOUT_AMX_BF16
+namespace amx_bf16 = avx2;
+#else
 namespace amx_bf16 {
 extern const CeilingLoops kCeilingLoops;
 }

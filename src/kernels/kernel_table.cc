@@ -10,17 +10,24 @@ void convolution_forward(Stream& stream, const ConvolutionForwardArgs& args);
 void convolution_backward_input(Stream& stream, const ConvolutionBackwardInputArgs& args);
 void convolution_backward_weight(Stream& stream, const ConvolutionBackwardWeightArgs& args);
 }  // namespace avx2
-#ifdef TRIREME_AVX2_ONLY  // the kernels of AVX2 stand for the others, which are not compiled
+// Weaker kernels stand for those that are not compiled.
+#ifdef TRIREME_WITHOUT_AVX512
 namespace avx512 = avx2;
-namespace avx512_bf16 = avx2;
-namespace amx_bf16 = avx2;
 #else
 namespace avx512 {
 extern const KernelTable kKernels;
 }
+#endif
+#ifdef TRIREME_WITHOUT_AVX512_BF16
+namespace avx512_bf16 = avx2;
+#else
 namespace avx512_bf16 {
 extern const KernelTable kKernels;
 }
+#endif
+#ifdef TRIREME_WITHOUT_AMX_BF16
+namespace amx_bf16 = avx2;
+#else
 // The kernels that use tile registers.
 namespace amx_bf16 {
 void matmul(Stream& stream, const MatmulArgs& args);
