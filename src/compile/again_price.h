@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "compile/run_plan.h"
-#include "graph/keep.h"
+#include "graph/layer_keep.h"
 
 namespace trireme {
 
@@ -22,9 +22,9 @@ class AgainPrice {
   struct LayerPrice {
     double share = 0.0;  // of the layers
     Graph fused;
+    AgainBits bits;
     std::vector<double> seconds;  // [op]
   };
-  ModelSpec model_;
   std::vector<LayerPrice> layers_;  // [kind]
   double num_tokens_;               // of the priced sequence
   uint64_t all_again_;

@@ -43,16 +43,25 @@ std::vector<std::string> again_names(const ModelSpec& model) {
   return all;
 }
 
-KeepPolicy policy_of_layer(const ModelSpec& model, const StageShape& shape, const Graph& fused) {
-  const KeepPolicy of_model = keep_policy_of(shape);
-  if (layer_kinds(model).size() == 1 || shape.recompute != Recompute::Fit) return of_model;
-  const std::vector<std::string> all = again_names(model), own = names_of_choices(fused);
-  KeepPolicy policy{shape.recompute};
-  for (size_t i = 0; i < own.size(); ++i) {
-    const auto bit = std::find(all.begin(), all.end(), own[i]) - all.begin();
-    if ((of_model.again >> bit) & 1) policy.again |= uint64_t{1} << i;
+AgainBits::AgainBits(const ModelSpec& model, const Graph& fused) {
+  const std::vector<std::string> own = names_of_choices(fused);
+  const std::vector<std::string> all = layer_kinds(model).size() == 1 ? own : again_names(model);
+  for (const std::string& name : own) {
+    bit_of_choice_.push_back(int(std::find(all.begin(), all.end(), name) - all.begin()));
+  }
+}
+
+KeepPolicy AgainBits::policy(uint64_t again) const {
+  KeepPolicy policy{Recompute::Fit};
+  for (size_t i = 0; i < bit_of_choice_.size(); ++i) {
+    if ((again >> bit_of_choice_[i]) & 1) policy.again |= uint64_t{1} << i;
   }
   return policy;
+}
+
+KeepPolicy policy_of_layer(const ModelSpec& model, const StageShape& shape, const Graph& fused) {
+  if (shape.recompute != Recompute::Fit) return keep_policy_of(shape);
+  return AgainBits(model, fused).policy(shape.again);
 }
 
 }  // namespace trireme

@@ -22,7 +22,19 @@ LayerKeep layer_keep(const ModelSpec& model, const StageShape& shape, int64_t la
 // With Recompute::Fit, bit i of StageShape::again stands for the piece with the i-th name, in all
 // layers that have it.
 std::vector<std::string> again_names(const ModelSpec& model);
-// Returns the policy of one fused layer that follows from such a choice.
+// Which bits of StageShape::again are the choices of one kind of layer. It takes the graphs of all
+// kinds, so a loop over many values of `again` makes it once.
+class AgainBits {
+ public:
+  AgainBits(const ModelSpec& model, const Graph& fused);
+  // The policy of the layer, with Recompute::Fit.
+  KeepPolicy policy(uint64_t again) const;
+
+ private:
+  std::vector<int> bit_of_choice_;
+};
+
+// Returns the policy of one fused layer on a rank of this shape.
 KeepPolicy policy_of_layer(const ModelSpec& model, const StageShape& shape, const Graph& fused);
 
 }  // namespace trireme

@@ -19,26 +19,27 @@ StageSpec with_few_layers(const ModelSpec& model, StageSpec stage) {
 }  // namespace
 
 SizesOfStage::SizesOfStage(const ModelSpec& model, const StageSpec& stage, const StageShape& shape)
-    : model_(model),
-      shard_(shard_model(model, shape)),
+    : shard_(shard_model(model, shape)),
       shape_(shape),
       units_(stage_units(model, with_few_layers(model, stage), shape)),
-      unit_of_layer_(layer_kinds(model).size(), -1) {
+      layers_(layer_kinds(model).size()) {
   shape_.recompute = Recompute::Fit;
   size_t unit = stage.has_embedding ? 1 : 0;
   for (const LayerRun& run : layer_runs(model, stage)) {
-    unit_of_layer_[size_t(run.kind)] = units_.units[unit++].kind;
+    Layer& layer = layers_[size_t(run.kind)];
+    layer.unit = units_.units[unit++].kind;
+    layer.bits.emplace(model, units_.kinds[size_t(layer.unit)].graph);
   }
 }
 
 StageSizes SizesOfStage::with(uint64_t again) {
   StageSizes sizes;
   shape_.again = again;
-  for (const int unit : unit_of_layer_) {
+  for (const Layer& of_kind : layers_) {
     int64_t& saved = sizes.saved_by_layer.emplace_back(0);
-    if (unit < 0) continue;
-    UnitKind& layer = units_.kinds[size_t(unit)];
-    layer.kept = keep(layer.graph, policy_of_layer(model_, shape_, layer.graph));
+    if (of_kind.unit < 0) continue;
+    UnitKind& layer = units_.kinds[size_t(of_kind.unit)];
+    layer.kept = keep(layer.graph, of_kind.bits->policy(again));
     layer.memory = unit_memory(layer.graph, shard_, shape_, layer.kept, false);
     for (const UnitTensor& tensor : layer.memory.tensors) {
       if (tensor.space != Space::Saved) continue;

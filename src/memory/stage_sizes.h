@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+
+#include "graph/layer_keep.h"
 #include "memory/stage_tables.h"
 #include "memory/stage_units.h"
 
@@ -20,11 +23,14 @@ class SizesOfStage {
   StageSizes with(uint64_t again);
 
  private:
-  ModelSpec model_;
   ModelShard shard_;
   StageShape shape_;
   StageUnits units_;
-  std::vector<int> unit_of_layer_;  // [kind of layer] index in units_.kinds; -1: none
+  struct Layer {
+    int unit = -1;  // index in units_.kinds; -1: the stage has none of this kind
+    std::optional<AgainBits> bits;
+  };
+  std::vector<Layer> layers_;  // [kind of layer]
 };
 
 }  // namespace trireme
