@@ -17,8 +17,8 @@
 #include "cli/diagnosis_text.h"
 #include "cli/explain_plan.h"
 #include "cli/plan_as.h"
+#include "cli/plan_by_op.h"
 #include "cli/plan_graph.h"
-#include "cli/search_by_op.h"
 #include "cli/search_plan.h"
 #include "config/cluster_file.h"
 #include "observe/diagnosis_json.h"
@@ -290,46 +290,6 @@ Result<int> print_advice_alone(const PlanOptions& options, const PlanAdvice& adv
 }
 
 bool searches_layouts(const PlanOptions& options) { return options.search || options.pareto; }
-bool searches_by_op(const PlanOptions& options) { return options.search == "alpa"; }
-
-Status check_search(const PlanOptions& options) {
-  if (options.search && !options.search->empty() && !searches_by_op(options)) {
-    return usage("--search " + *options.search +
-                 ": take \"alpa\", or no value for one layout of all ops");
-  }
-  if (!searches_by_op(options)) return Done{};
-  const bool asks_more = options.pareto || !options.as.empty() || options.rank || options.graph ||
-                         !options.html.empty() || !options.jobs.to.empty();
-  if (!asks_more) return Done{};
-  return usage(
-      "--search alpa goes with --cluster, --json, --set, --ranks and --out; --pareto, --as, "
-      "--rank, --graph, --html and --export look at one layout of all ops: leave them out");
-}
-
-Result<int> run_search_by_op(const PlanOptions& options, const RunConfig& config, Priced priced,
-                             CommandIo& io) {
-  TRIREME_TRY(vocab_size, data_vocab_size(config));
-  priced.host.data_vocab_size = vocab_size;
-  TRIREME_TRY(run, planned_run(config, priced.host, priced.hardware));
-  TRIREME_TRY(found, search_by_op(run, config, priced.host));
-  if (options.json) {
-    nlohmann::ordered_json json;
-    json["hardware"] = priced.hardware.name;
-    json["alpa"] = plan_by_op_json(found);
-    io.out << json.dump(2) << "\n";
-  } else {
-    io.out << plan_by_op_text(found);
-  }
-  const Result<RunConfig> runnable = runnable_config(found.search.best, config, priced.hardware);
-  if (options.jobs.out.empty()) {
-    if (!runnable.ok() && !options.json) io.out << runnable.error().message << "\n";
-    return 0;
-  }
-  if (!runnable.ok()) return runnable.error();
-  TRIREME_TRY_DONE(make_folders_of(options.jobs.out));
-  TRIREME_TRY_DONE(write_file_atomically(options.jobs.out, to_toml(*runnable)));
-  return 0;
-}
 
 Status check_what_if_options(const PlanOptions& options) {
   if (options.what_if.empty()) return Done{};
@@ -445,7 +405,8 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY(loaded, load_plan_config(options.config, jobs, lays_out_anew, io));
   TRIREME_TRY(priced, priced_for(options, loaded.config));
   TRIREME_TRY(advice, plan_advice(options.advice, loaded.config, priced.host, priced.hardware));
-  if (searches_by_op(options)) return run_search_by_op(options, loaded.config, priced, io);
+  if (searches_by_op(options))
+    return run_search_by_op(options, loaded.config, priced.host, priced.hardware, io);
   if (searches) return run_search(options, loaded.config, priced, std::move(advice), io);
   if (!options.as.empty()) {
     TRIREME_TRY(trainer, trainer_named(options.as));

@@ -63,7 +63,8 @@ Command plan_command() {
             .value_name = "FILE",
             .doc = "draw the graph of every unit of the model with shapes and placements, "
                    "before and after each pass: FILE.svg, .html or .txt; without FILE, "
-                   "print it as text; with --rank, draw it for that rank",
+                   "print it as text; with --rank, draw it for that rank; with --search alpa, "
+                   "draw its stages on their ranks (FILE.svg)",
             .target = &options->graph,
             .completion = Completion::File},
            json_option(options->json)},

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "cli/plan_by_op_words.h"
 #include "graph/work.h"
 #include "planner/layout_choice.h"
 
@@ -17,19 +18,6 @@ using Json = nlohmann::ordered_json;
 
 // If the gain is smaller, the best uniform plan is as good.
 constexpr double kWorthFreedom = 0.03;
-
-std::string units_text(const PlannedRun& run, int first, int count) {
-  const int last = first + count - 1;
-  const bool has_embedding = first == 0, has_head = last == run.num_units() - 1;
-  const int first_layer = std::max(first, 1) - 1,
-            last_layer = std::min(last, run.num_units() - 2) - 1;
-  std::string text = has_embedding ? "embedding" : "";
-  if (last_layer >= first_layer) {
-    text += fmt::format("{}layers {} to {}", text.empty() ? "" : ", ", first_layer, last_layer);
-  }
-  if (has_head) text += text.empty() ? "head" : ", head";
-  return text;
-}
 
 // Neighbouring ops with the same roles are in one line.
 std::string roles_text(const OpGroups& groups, const UnitWay& way, const StageMesh& mesh) {
@@ -46,27 +34,6 @@ std::string roles_text(const OpGroups& groups, const UnitWay& way, const StageMe
     before = roles;
   }
   return text + "\n";
-}
-
-std::string sharding_text(const UnitWay& way) {
-  std::string text = fmt::format("ZeRO {}", zero_level_of(way.sharding));
-  if (way.recompute != Recompute::None) {
-    text += fmt::format(", recompute {}", name_of(way.recompute));
-  }
-  return text;
-}
-
-// True if two stages differ only in their ranks and layers.
-bool are_alike(const StagePlan& a, const StagePlan& b) {
-  if (a.mesh != b.mesh || a.stream != b.stream || a.units.size() != b.units.size()) return false;
-  for (size_t u = 0; u < a.units.size(); ++u) {
-    const PlacedUnits &x = a.units[u], &y = b.units[u];
-    if (x.kind != y.kind || x.count != y.count || x.way.roles != y.way.roles ||
-        x.way.recompute != y.way.recompute || x.way.sharding != y.way.sharding) {
-      return false;
-    }
-  }
-  return true;
 }
 
 std::string stages_text(const PlanByOp& found) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "autoparallel/planned_run.h"
+#include "observe/draw_stages.h"
 
 namespace trireme {
 
@@ -31,6 +32,8 @@ Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
 
 // Returns the plan by stage and by op, its price, and what the freedom gains.
 std::string plan_by_op_text(const PlanByOp& found);
+// Returns the stages on their ranks, with the roles of their ops.
+StagesPicture plan_by_op_picture(const PlanByOp& found);
 // The members of "alpa" in the JSON of `plan --search alpa`.
 nlohmann::ordered_json plan_by_op_json(const PlanByOp& found);
 

@@ -1,0 +1,61 @@
+#include "cli/plan_by_op.h"
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "base/file.h"
+#include "cli/search_by_op.h"
+#include "schema/run_config_text.h"
+#include "session/session_data.h"
+
+namespace trireme {
+
+bool searches_by_op(const PlanOptions& options) { return options.search == "alpa"; }
+
+Status check_search(const PlanOptions& options) {
+  if (options.search && !options.search->empty() && !searches_by_op(options)) {
+    return usage("--search " + *options.search +
+                 ": take \"alpa\", or no value for one layout of all ops");
+  }
+  if (!searches_by_op(options)) return Done{};
+  const bool asks_more = options.pareto || !options.as.empty() || options.rank ||
+                         !options.html.empty() || !options.jobs.to.empty();
+  if (asks_more) {
+    return usage(
+        "--search alpa goes with --cluster, --json, --set, --ranks, --graph and --out; --pareto, "
+        "--as, --rank, --html and --export look at one layout of all ops: leave them out");
+  }
+  if (!options.graph || options.graph->ends_with(".svg")) return Done{};
+  return usage("--search alpa draws its stages as a picture: name a file such as --graph plan.svg");
+}
+
+Result<int> run_search_by_op(const PlanOptions& options, const RunConfig& config, HostFacts host,
+                             const Hardware& hardware, CommandIo& io) {
+  TRIREME_TRY(vocab_size, data_vocab_size(config));
+  host.data_vocab_size = vocab_size;
+  TRIREME_TRY(run, planned_run(config, host, hardware));
+  TRIREME_TRY(found, search_by_op(run, config, host));
+  if (options.json) {
+    nlohmann::ordered_json json;
+    json["hardware"] = hardware.name;
+    json["alpa"] = plan_by_op_json(found);
+    io.out << json.dump(2) << "\n";
+  } else {
+    io.out << plan_by_op_text(found);
+  }
+  if (options.graph) {
+    TRIREME_TRY_DONE(make_folders_of(*options.graph));
+    TRIREME_TRY_DONE(write_file_atomically(*options.graph, draw_stages(plan_by_op_picture(found))));
+  }
+  const Result<RunConfig> runnable = runnable_config(found.search.best, config, hardware);
+  if (options.jobs.out.empty()) {
+    if (!runnable.ok() && !options.json) io.out << runnable.error().message << "\n";
+    return 0;
+  }
+  if (!runnable.ok()) return runnable.error();
+  TRIREME_TRY_DONE(make_folders_of(options.jobs.out));
+  TRIREME_TRY_DONE(write_file_atomically(options.jobs.out, to_toml(*runnable)));
+  return 0;
+}
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+#include "cli/plan_by_op_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trireme {
+
+std::string units_text(const PlannedRun& run, int first, int count) {
+  const int last = first + count - 1;
+  const bool has_embedding = first == 0, has_head = last == run.num_units() - 1;
+  const int first_layer = std::max(first, 1) - 1,
+            last_layer = std::min(last, run.num_units() - 2) - 1;
+  std::string text = has_embedding ? "embedding" : "";
+  if (last_layer >= first_layer) {
+    text += fmt::format("{}layers {} to {}", text.empty() ? "" : ", ", first_layer, last_layer);
+  }
+  if (has_head) text += text.empty() ? "head" : ", head";
+  return text;
+}
+
+std::string sharding_text(const UnitWay& way) {
+  std::string text = fmt::format("ZeRO {}", zero_level_of(way.sharding));
+  if (way.recompute != Recompute::None) {
+    text += fmt::format(", recompute {}", name_of(way.recompute));
+  }
+  return text;
+}
+
+bool are_alike(const StagePlan& a, const StagePlan& b) {
+  if (a.mesh != b.mesh || a.stream != b.stream || a.units.size() != b.units.size()) return false;
+  for (size_t u = 0; u < a.units.size(); ++u) {
+    const PlacedUnits &x = a.units[u], &y = b.units[u];
+    if (x.kind != y.kind || x.count != y.count || x.way.roles != y.way.roles ||
+        x.way.recompute != y.way.recompute || x.way.sharding != y.way.sharding) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace trireme

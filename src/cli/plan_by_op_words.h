@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "autoparallel/planned_run.h"
+
+namespace trireme {
+
+// Words about the stages of a plan by op, for its text, its JSON and its picture.
+
+// Returns the units from `first` on, such as "embedding, layers 0 to 5".
+std::string units_text(const PlannedRun& run, int first, int count);
+// Returns what is done with the state of a unit and what it computes again, such as "ZeRO 3".
+std::string sharding_text(const UnitWay& way);
+// True if two stages differ only in their ranks and layers.
+bool are_alike(const StagePlan& a, const StagePlan& b);
+
+}  // namespace trireme
