@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "autoparallel/eliminate_choices.h"
+#include "autoparallel/way_chooser.h"
 #include "graph/model_graphs.h"
 
 namespace trireme {
@@ -183,91 +184,6 @@ std::vector<StageSearch::MeshWays>& StageSearch::ways(int num_ranks) {
   }
   return known->second;
 }
-
-namespace {
-
-// Chooses one way of every kind of unit in a stage, so that the sum of their seconds is least and
-// their memory fits.
-class WayChooser {
- public:
-  WayChooser(const std::vector<PlacedUnits>& units, const std::vector<std::vector<UnitWay>>& kinds,
-             double limit_bytes, int in_flight)
-      : units_(units), kinds_(kinds), limit_bytes_(limit_bytes), in_flight_(in_flight) {
-    chosen_.resize(units.size());
-    fastest_after_.assign(units.size() + 1, 0.0);
-    for (size_t u = units.size(); u-- > 0;) {
-      const auto& ways = kinds[size_t(units[u].kind)];
-      fastest_after_[u] = ways.empty()
-                              ? kImpossible
-                              : fastest_after_[u + 1] + units[u].count * ways.front().cost.seconds;
-    }
-  }
-
-  // Returns true if a choice takes less than `best_s`, and sets `best_s` to its time then.
-  bool run(double& best_s) {
-    best_s_ = best_s;
-    if (fastest_after_[0] >= best_s_) return false;
-    choose(0, 0.0, 0.0, 0.0);
-    if (best_.empty() && !units_.empty()) return false;
-    best_s = best_s_;
-    return true;
-  }
-  const std::vector<const UnitWay*>& best() const { return best_; }
-
- private:
-  void choose(size_t u, double seconds, double bytes, double scratch) {
-    if (u == units_.size()) {
-      best_s_ = seconds;
-      best_ = chosen_;
-      return;
-    }
-    for (const UnitWay& way : kinds_[size_t(units_[u].kind)]) {  // the fastest first
-      const double count = units_[u].count;
-      const double all_s = seconds + count * way.cost.seconds;
-      if (all_s + fastest_after_[u + 1] >= best_s_) return;
-      const ChoiceLimit in_flight{.in_flight = double(in_flight_)};
-      const double all_bytes = bytes + count * in_flight.bytes_of(way.cost);
-      const double most_scratch = std::max(scratch, way.scratch_bytes);
-      if (all_bytes + most_scratch > limit_bytes_) continue;
-      chosen_[u] = &way;
-      choose(u + 1, all_s, all_bytes, most_scratch);
-    }
-  }
-
-  const std::vector<PlacedUnits>& units_;
-  const std::vector<std::vector<UnitWay>>& kinds_;
-  double limit_bytes_;
-  int in_flight_;
-  std::vector<double> fastest_after_;
-  std::vector<const UnitWay*> chosen_, best_;
-  double best_s_ = kImpossible;
-};
-
-StagePlan stage_of(const std::vector<PlacedUnits>& units, const std::vector<const UnitWay*>& ways,
-                   const StageMesh& mesh, const MeshPlacement& stream, int in_flight) {
-  StagePlan plan{.first_unit = units.front().first_unit,
-                 .num_ranks = mesh.num_ranks(),
-                 .in_flight = in_flight,
-                 .mesh = mesh,
-                 .stream = stream,
-                 .units = units};
-  double scratch = 0.0;
-  for (size_t u = 0; u < units.size(); ++u) {
-    const UnitWay& way = *ways[u];
-    const double count = units[u].count;
-    plan.units[u].way = way;
-    plan.num_units += units[u].count;
-    plan.seconds += count * way.cost.seconds;
-    plan.forward_s += count * way.forward_s;
-    plan.step_s += count * way.step_s;
-    plan.bytes += count * ChoiceLimit{.in_flight = double(in_flight)}.bytes_of(way.cost);
-    scratch = std::max(scratch, way.scratch_bytes);
-  }
-  plan.bytes += scratch;
-  return plan;
-}
-
-}  // namespace
 
 double StageSearch::best_seconds(int first_unit, int last_unit, int num_ranks, int in_flight) {
   const std::vector<PlacedUnits> units = counts(first_unit, last_unit);

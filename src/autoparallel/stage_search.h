@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "autoparallel/unit_problem.h"
+#include "autoparallel/stage_plan.h"
 #include "schema/hardware.h"
 
 namespace trireme {
@@ -23,39 +23,6 @@ struct PlannedRun {
 
   // Units are counted in the order of the model: the embedding, the layers, the head.
   int num_units() const { return int(model.layers) + 2; }
-};
-
-// One way to run a unit on a mesh. No other way beats it in seconds and both kinds of memory.
-struct UnitWay {
-  ChoiceCost cost;  // seconds include the step's share of a micro-batch
-  double forward_s = 0.0;
-  double step_s = 0.0;  // of a step
-  double scratch_bytes = 0.0;
-  Recompute recompute = Recompute::None;
-  StateSharding sharding = StateSharding::Optimizer;
-  std::vector<Roles> roles;  // [group]
-};
-
-// A kind of unit: how often a stage has it, and how it runs.
-struct PlacedUnits {
-  int kind = 0;
-  int first_unit = 0;
-  int count = 0;
-  UnitWay way;
-};
-
-struct StagePlan {
-  int first_unit = 0, num_units = 0;
-  int num_ranks = 0;
-  int in_flight = 1;  // micro-batches whose activations live at a time
-  StageMesh mesh;
-  MeshPlacement stream = {};
-  std::vector<PlacedUnits> units;
-
-  double seconds = 0.0;  // of a micro-batch, the step's share included
-  double forward_s = 0.0, backward_s = 0.0;
-  double step_s = 0.0;
-  double bytes = 0.0;  // of a rank
 };
 
 // Finds the best plan of any stage, for micro-batches of one size. Layers that compute the same are
