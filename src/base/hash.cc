@@ -1,6 +1,9 @@
 #include "base/hash.h"
 
 #include <xxhash.h>
+#if defined(TRIREME_XXHASH_DISPATCHES)
+#include <xxh_x86dispatch.h>  // replaces the functions by those for the widest vectors here
+#endif
 
 #include <cstdio>
 #include <new>

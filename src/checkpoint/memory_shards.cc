@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,10 +12,15 @@
 #include <string_view>
 #include <utility>
 
+#include "base/align.h"
+
 namespace trireme {
 namespace {
 
 constexpr std::string_view kShardPrefix = "mapped-";
+// The system moves so many bytes at a time, by one entry of a page table, if both addresses are on
+// such a border.
+constexpr int64_t kPageTableBytes = int64_t{2} << 20;
 
 Error memory_error(const std::string& path, const char* action) {
   return damaged(fmt::format("{}: cannot {}: {}", path, action, std::strerror(errno)));
@@ -30,6 +36,7 @@ MemoryShards::MemoryShards(std::string root, int rank, uint64_t number) {
 
 MemoryShards::~MemoryShards() {
   for (File& file : files_) remove(file);
+  if (reserved_ != nullptr) ::munmap(reserved_, size_t(reserved_bytes_));
 }
 
 void MemoryShards::remove(File& file) {
@@ -40,14 +47,16 @@ void MemoryShards::remove(File& file) {
 }
 
 // The pages are there before they are written: a page that is missing later would end the process.
-Status MemoryShards::make(File& file, int64_t bytes) const {
+Status MemoryShards::make(File& file, int64_t bytes, std::byte* at) {
   remove(file);
+  const std::string root = file.path.substr(0, file.path.rfind('/'));
+  if (::mkdir(root.c_str(), 0700) != 0 && errno != EEXIST) return memory_error(root, "create");
   const int fd = ::open(file.path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) return memory_error(file.path, "create");
   const int failed = ::posix_fallocate(fd, 0, bytes);
+  const int flags = MAP_SHARED | MAP_POPULATE | (at == nullptr ? 0 : MAP_FIXED);
   void* const mapped =
-      failed != 0 ? MAP_FAILED
-                  : ::mmap(nullptr, size_t(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+      failed != 0 ? MAP_FAILED : ::mmap(at, size_t(bytes), PROT_READ | PROT_WRITE, flags, fd, 0);
   if (failed != 0) errno = failed;
   const Error error = memory_error(file.path, failed != 0 ? "allocate" : "map");
   ::close(fd);
@@ -60,22 +69,70 @@ Status MemoryShards::make(File& file, int64_t bytes) const {
   return Done{};
 }
 
-Result<std::span<std::byte>> MemoryShards::begin(const std::string& folder, const std::string& name,
-                                                 int64_t bytes) {
-  turn_ = 1 - turn_;
-  File& file = current();
+Result<std::span<std::byte>> MemoryShards::hold_state(int64_t bytes) {
+  const int64_t place = round_up(bytes, kPageTableBytes);
+  reserved_bytes_ = 3 * place + kPageTableBytes;
+  void* const reserved = ::mmap(nullptr, size_t(reserved_bytes_), PROT_NONE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return memory_error(files_[0].path, "reserve addresses for");
+  reserved_ = static_cast<std::byte*>(reserved);
+  std::byte* const first =
+      reserved_ + kPageTableBytes - reinterpret_cast<uintptr_t>(reserved_) % kPageTableBytes;
+  third_ = first + 2 * place;
+  for (int64_t i = 0; i < 2; ++i) {
+    TRIREME_TRY_DONE(make(files_[size_t(i)], bytes, first + i * place));
+  }
+  TRIREME_TRY_DONE(exchange_pages());
+  begun_ = newest_;
+  return std::span(files_[size_t(newest_)].bytes, size_t(bytes));
+}
+
+// Each move leaves its addresses reserved, so that no other thread gets them meanwhile. The pages
+// stay where they are; only the tables that find them change.
+Status MemoryShards::exchange_pages() {
+  File& a = files_[0];
+  File& b = files_[1];
+  const auto size = size_t(a.size);
+  const auto move = [&](std::byte* from, std::byte* to) {
+    constexpr int kFlags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+    return ::mremap(from, size, size, kFlags, to) == to;
+  };
+  if (!move(a.bytes, third_) || !move(b.bytes, a.bytes) || !move(third_, b.bytes)) {
+    return memory_error(a.path, "exchange the pages of");
+  }
+  std::swap(a.bytes, b.bytes);
+  return Done{};
+}
+
+Result<std::span<std::byte>> MemoryShards::begin(int64_t bytes) {
+  const bool is_in_place = third_ != nullptr && newest_ != committed_;
+  begun_ = is_in_place ? newest_ : 1 - newest_;
+  File& file = files_[size_t(begun_)];
   if (!file.folder.empty()) ::unlink((file.folder + "/" + file.name).c_str());
-  if (file.size != bytes) TRIREME_TRY_DONE(make(file, bytes));
-  file.folder = folder;
-  file.name = name;
+  file.folder.clear();
+  if (file.size != bytes) TRIREME_TRY_DONE(make(file, bytes, nullptr));
   return std::span(file.bytes, size_t(file.size));
 }
 
-Status MemoryShards::finish() {
-  const File& file = current();
-  const std::string path = file.folder + "/" + file.name;
+Status MemoryShards::take() {
+  if (begun_ == newest_) return Done{};
+  if (third_ != nullptr) TRIREME_TRY_DONE(exchange_pages());
+  newest_ = begun_;
+  return Done{};
+}
+
+Status MemoryShards::finish(const std::string& folder, const std::string& name) {
+  File& file = files_[size_t(newest_)];
+  file.folder = folder;
+  file.name = name;
+  const std::string path = folder + "/" + name;
   if (::link(file.path.c_str(), path.c_str()) != 0) return memory_error(path, "link");
   return Done{};
+}
+
+void MemoryShards::note_committed(const std::string& folder) {
+  committed_ = newest_;
+  files_[size_t(newest_)].folder = folder;
 }
 
 void remove_memory_shards(const std::string& root) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include "base/file.h"
@@ -26,10 +27,11 @@ class MemoryShardsTest : public FolderTest {
     return text;
   }
   static Status write(MemoryShards& shards, const std::string& folder, const std::string& text) {
-    TRIREME_TRY(place, shards.begin(folder, "shard", int64_t(text.size())));
+    TRIREME_TRY(place, shards.begin(int64_t(text.size())));
     stream_copy(place.data(), std::as_bytes(std::span(text)));
     end_stream_copies();
-    return shards.finish();
+    TRIREME_TRY_DONE(shards.take());
+    return shards.finish(folder, "shard");
   }
 };
 
@@ -42,15 +44,48 @@ TEST_F(MemoryShardsTest, TheNewestShardIsIntactWhileAnotherOneIsWritten) {
     ASSERT_TRUE(write(shards, folder(step), text).ok());
     shards.note_committed(folder(step));
     EXPECT_EQ(*read_text_file(folder(step) + "/shard"), text);
-    auto next = shards.begin(folder(100), "shard", int64_t(text.size()));
+    auto next = shards.begin(int64_t(text.size()));
     ASSERT_TRUE(next.ok());
     const std::string other = content(99, text.size());
     stream_copy(next->data(), std::as_bytes(std::span(other)));
     end_stream_copies();
     EXPECT_EQ(*read_text_file(folder(step) + "/shard"), text);
-    EXPECT_FALSE(fs::exists(folder(100) + "/shard"));
-    ASSERT_TRUE(write(shards, folder(200 + step), text).ok());  // the newest one leaves now
+    ASSERT_TRUE(write(shards, folder(200 + step), text).ok());
+    EXPECT_TRUE(fs::exists(folder(step) + "/shard"));
+    ASSERT_TRUE(shards.begin(int64_t(text.size())).ok());  // now it leaves
     EXPECT_FALSE(fs::exists(folder(step) + "/shard"));
+  }
+}
+
+// A state that is held keeps its addresses, although every update writes it to the other file. A
+// committed checkpoint never changes, and without one the state is updated in place.
+TEST_F(MemoryShardsTest, AHeldStateKeepsItsAddressesAndLeavesCommittedCheckpoints) {
+  for (const size_t bytes : {size_t(333), size_t(5) << 20}) {
+    const std::string own = root() + "/" + std::to_string(bytes);
+    fs::create_directories(own);
+    MemoryShards shards(own, 0, 1);
+    const auto state = shards.hold_state(int64_t(bytes));
+    ASSERT_TRUE(state.ok()) << state.error().message;
+    const auto text = [&] {
+      return std::string(reinterpret_cast<const char*>(state->data()), state->size());
+    };
+    std::string newest;
+    for (int step = 1; step <= 9; ++step) {
+      const auto target = shards.begin(int64_t(bytes));
+      ASSERT_TRUE(target.ok());
+      EXPECT_EQ(target->data() == state->data(), newest.empty() || step % 3 == 0);
+      const std::string updated = content(step, bytes);
+      std::memcpy(target->data(), updated.data(), bytes);
+      ASSERT_TRUE(shards.take().ok());
+      EXPECT_EQ(text(), updated);
+      if (!newest.empty()) EXPECT_NE(*read_text_file(newest), updated);
+      if (step % 3 == 2) continue;  // the next step finds a state that is in no checkpoint
+      const std::string begun = folder(step * 1000 + int(bytes % 1000));
+      ASSERT_TRUE(shards.finish(begun, "shard").ok());
+      shards.note_committed(begun);
+      newest = begun + "/shard";
+      EXPECT_EQ(*read_text_file(newest), updated);
+    }
   }
 }
 
@@ -66,7 +101,7 @@ TEST_F(MemoryShardsTest, CheckpointsOutliveTheirWriterAndNothingElseIsLeft) {
 
 TEST_F(MemoryShardsTest, MemoryThatIsMissingIsAnErrorAndNoSignal) {
   MemoryShards shards(root(), 0, 1);
-  const auto begun = shards.begin(folder(1), "shard", int64_t{1} << 60);
+  const auto begun = shards.begin(int64_t{1} << 60);
   ASSERT_FALSE(begun.ok());
   EXPECT_NE(begun.error().message.find("allocate"), std::string::npos) << begun.error().message;
 }

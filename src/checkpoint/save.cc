@@ -9,18 +9,14 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <numeric>
 #include <utility>
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/remove_folder.h"
-#include "base/stream_copy.h"
 #include "checkpoint/check_coverage.h"
-#include "checkpoint/memory_shards.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/safetensors_writer.h"
-#include "device/thread_team.h"
 
 namespace trireme {
 namespace {
@@ -110,53 +106,6 @@ Status check_unchanged(const std::string& path, const TensorPiece& piece, uint64
                   piece.name, piece.slice.to_string(), hex64(written), hex64(*piece.checksum)));
 }
 
-// Bytes that a thread hashes and copies at a time, so few that they stay in its cache.
-constexpr size_t kInCacheAtOnce = size_t{256} << 10;
-
-uint64_t copy_and_hash(const ShardPiece& piece, std::byte* to) {
-  std::span<const std::byte> bytes{static_cast<const std::byte*>(piece.piece->data),
-                                   static_cast<size_t>(piece.spec.bytes())};
-  Hasher64 hasher;
-  while (!bytes.empty()) {
-    const auto part = bytes.first(std::min(bytes.size(), kInCacheAtOnce));
-    hasher.update(part);
-    stream_copy(to, part);
-    to += part.size();
-    bytes = bytes.subspan(part.size());
-  }
-  end_stream_copies();
-  return hasher.digest();
-}
-
-// The threads of the rank share the pieces; the longest pieces come first.
-Result<SafetensorsWriter::Written> write_in_memory(const std::string& folder,
-                                                   const std::string& file,
-                                                   std::span<const ShardPiece> pieces,
-                                                   const std::vector<SafetensorsSpec>& specs,
-                                                   const SaveOptions& options) {
-  const std::string header = print_safetensors_header(specs, {});
-  SafetensorsWriter::Written written{.data_offset = static_cast<int64_t>(header.size()),
-                                     .header_checksum = hash64(header)};
-  written.bytes = written.data_offset;
-  for (const SafetensorsSpec& spec : specs) {
-    written.offsets.push_back(written.bytes);
-    written.bytes += spec.bytes();
-  }
-  TRIREME_TRY(place, options.in_memory->begin(folder, file, written.bytes));
-  std::memcpy(place.data(), header.data(), header.size());
-  std::vector<size_t> order(pieces.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return specs[a].bytes() > specs[b].bytes(); });
-  written.checksums.resize(pieces.size());
-  options.team->parallel_for(static_cast<int64_t>(pieces.size()), [&](int64_t tile, int) {
-    const size_t index = order[static_cast<size_t>(tile)];
-    written.checksums[index] = copy_and_hash(pieces[index], place.data() + written.offsets[index]);
-  });
-  TRIREME_TRY_DONE(options.in_memory->finish());
-  return written;
-}
-
 Result<SafetensorsWriter::Written> write_to_file(const std::string& path,
                                                  std::span<const ShardPiece> pieces,
                                                  std::vector<SafetensorsSpec> specs,
@@ -173,9 +122,7 @@ Status write_shard(const std::string& folder, const std::string& file,
                    const SaveOptions& options) {
   std::vector<SafetensorsSpec> specs;
   for (const ShardPiece& piece : pieces) specs.push_back(piece.spec);
-  TRIREME_TRY(written, options.in_memory != nullptr
-                           ? write_in_memory(folder, file, pieces, specs, options)
-                           : write_to_file(folder + "/" + file, pieces, std::move(specs), options));
+  TRIREME_TRY(written, write_to_file(folder + "/" + file, pieces, std::move(specs), options));
   part.shards[file] = {.bytes = written.bytes, .checksum = written.header_checksum};
   for (size_t index = 0; index < pieces.size(); ++index) {
     const TensorPiece& piece = *pieces[index].piece;
@@ -279,24 +226,38 @@ Result<IndexPart> write_shards(const std::string& folder, int rank,
   return part;
 }
 
+Status finish_checkpoint(const std::string& folder, const CheckpointInfo& info,
+                         std::span<const AttachedFile> attached, std::span<const IndexPart> parts,
+                         const SaveOptions& options) {
+  Status status = write_index(folder, info, attached, parts, options);
+  if (status.ok()) status = sync_folder(folder, options.progress);
+  if (status.ok()) return status;
+  abandon_checkpoint(folder);
+  return with_context(status.error(), fmt::format("saving step {}", info.step));
+}
+
+Result<std::string> publish_checkpoint(const std::string& folder, int64_t step,
+                                       const SaveOptions& options) {
+  const fs::path root = fs::path(folder).parent_path();
+  const std::string path = (root / step_folder_name(step)).string();
+  const ShownCall call(options.progress, "rename", path);
+  const auto publish = [&] { return rename_into_place(folder, path); };
+  const Status status = options.publish ? options.publish(publish) : publish();
+  if (!status.ok()) {
+    abandon_checkpoint(folder);
+    return with_context(status.error(), fmt::format("saving step {}", step));
+  }
+  TRIREME_TRY_DONE(sync_folder(root.string(), options.progress));
+  if (options.keep > 0) apply_retention(root.string(), step, {.keep = options.keep});
+  return path;
+}
+
 Result<std::string> commit_checkpoint(const std::string& folder, const CheckpointInfo& info,
                                       std::span<const AttachedFile> attached,
                                       std::span<const IndexPart> parts,
                                       const SaveOptions& options) {
-  const fs::path root = fs::path(folder).parent_path();
-  const std::string path = (root / step_folder_name(info.step)).string();
-  Status status = write_index(folder, info, attached, parts, options);
-  if (status.ok()) status = sync_folder(folder, options.progress);
-  const ShownCall call(options.progress, "rename", path);
-  const auto publish = [&] { return rename_into_place(folder, path); };
-  if (status.ok()) status = options.publish ? options.publish(publish) : publish();
-  if (!status.ok()) {
-    abandon_checkpoint(folder);
-    return with_context(status.error(), fmt::format("saving step {}", info.step));
-  }
-  TRIREME_TRY_DONE(sync_folder(root.string(), options.progress));
-  if (options.keep > 0) apply_retention(root.string(), info.step, {.keep = options.keep});
-  return path;
+  TRIREME_TRY_DONE(finish_checkpoint(folder, info, attached, parts, options));
+  return publish_checkpoint(folder, info.step, options);
 }
 
 // Renames the folder before it is removed, so that other ranks cannot create new files in it.

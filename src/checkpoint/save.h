@@ -31,9 +31,6 @@ struct TensorPiece {
   std::optional<uint64_t> checksum = std::nullopt;
 };
 
-class MemoryShards;
-class ThreadTeam;
-
 // A small file beside the tensors: config.resolved.toml, tokenizer.json.
 struct AttachedFile {
   std::string name;
@@ -46,11 +43,7 @@ struct SaveOptions {
   int64_t max_shard_bytes = int64_t{4} << 30;       // a larger piece has its own shard
   Progress* progress = nullptr;                     // shows every call that may take long
   const std::atomic<bool>* is_abandoned = nullptr;  // if it becomes true, writing ends early
-  // If set, the rank's only shard goes into this memory instead of a file, and all threads of
-  // `team` write it.
-  MemoryShards* in_memory = nullptr;
-  ThreadTeam* team = nullptr;
-  // Called by commit_checkpoint with the text of the index, before the folder gets its name.
+  // Called by finish_checkpoint with the text of the index, before the folder gets its name.
   std::function<Status(const std::string& index)> on_index = {};
   // Decides whether this writer may make the finished checkpoint visible: it calls its argument,
   // which does so, or returns the reason against it. Empty: the writer always may.
@@ -88,6 +81,14 @@ Result<std::string> commit_checkpoint(const std::string& folder, const Checkpoin
                                       std::span<const AttachedFile> attached,
                                       std::span<const IndexPart> parts,
                                       const SaveOptions& options = {});
+
+// The two halves of commit_checkpoint. The first one writes all that is missing in the folder, the
+// second one makes the checkpoint visible. If one of them fails, nothing is left.
+Status finish_checkpoint(const std::string& folder, const CheckpointInfo& info,
+                         std::span<const AttachedFile> attached, std::span<const IndexPart> parts,
+                         const SaveOptions& options = {});
+Result<std::string> publish_checkpoint(const std::string& folder, int64_t step,
+                                       const SaveOptions& options = {});
 
 // Removes a temporary folder, even while other ranks still write in it; their writes then fail.
 void abandon_checkpoint(const std::string& folder);

@@ -19,13 +19,6 @@ TensorRef flat(const TensorRef& tensor) {
   return {tensor.data, tensor.dtype, Shape{tensor ? tensor.num_elements() : 0}};
 }
 
-// Returns elements [first, first + count) of a flat tensor. An absent tensor gives an absent part.
-TensorRef part_of(const TensorRef& tensor_N, int64_t first, int64_t count) {
-  if (!tensor_N) return {};
-  return {static_cast<char*>(tensor_N.data) + first * size_of(tensor_N.dtype), tensor_N.dtype,
-          Shape{count}};
-}
-
 }  // namespace
 
 // Binds gradient and parameter, without the optimizer state.
@@ -108,11 +101,8 @@ void Optimizer::add_pieces(const ChunkTables& chunk, const OptimizerMemory& memo
   for (size_t piece = 0; piece < pieces.size(); ++piece) {
     for (const OffloadRun& run : chunk.pieces[piece].runs) {
       Param param = bind(chunk, chunk.owned[run.owned], memory);
-      for (TensorRef* tensor : {&param.grad_N, &param.master_N, &param.param_N}) {
-        *tensor = part_of(*tensor, run.first, run.count);
-      }
+      param = part_of_param(param, run.first, run.count);
       param.second_use_N = {};  // already joined when the norm was computed
-      param.first += run.first;
       const auto staged = [&](int64_t at, DType dtype) {
         if (at < 0) return TensorRef{nullptr, dtype, Shape{0}};
         return TensorRef{static_cast<char*>(memory.staged[piece]) + at, dtype, Shape{run.count}};
@@ -158,9 +148,12 @@ StepOutput Optimizer::update(Ctx& ctx, const StepInput& input) {
   StepOutput output;
   const std::optional<double> grad_scale = grad_scale_of(input, output);
   skips_ = !grad_scale;
-  if (!grad_scale) return output;
-  update_all(ctx, input.lr, *grad_scale);
-  clip_logits(ctx, input.largest_logits);
+  if (grad_scale) {
+    update_all(ctx, input.lr, *grad_scale);
+    clip_logits(ctx, input.largest_logits);
+  }
+  if (grad_scale && !copy_target_.empty()) copies_made_();
+  copy_target_ = {};
   return output;
 }
 
@@ -204,12 +197,16 @@ void Optimizer::update_all(Ctx& ctx, double lr, double grad_scale) {
   ++num_updates_;
   lr_ = lr;
   grad_scale_ = grad_scale;
-  for (const Param& param : params_) {
-    if (!param.is_in_file) update(ctx, param);
+  const bool makes_copies = !copy_target_.empty();
+  if (makes_copies) update_with_copies(ctx);
+  for (size_t i = 0; i < params_.size(); ++i) {
+    if (!params_[i].is_in_file && !(makes_copies && is_copied_[i])) update(ctx, params_[i]);
   }
 }
 
+// An attempt may be rolled back, so it makes no copies.
 void Optimizer::attempt(Ctx& ctx, const StepInput& partial) {
+  copy_target_ = {};
   StepOutput assumed;
   const std::optional<double> grad_scale = grad_scale_of(partial, assumed);
   is_attempted_ = grad_scale == 1.0 / (partial.valid_tokens * partial.loss_scale);
@@ -283,22 +280,25 @@ void Optimizer::update(Ctx& ctx, const Param& param) const {
                                  .rounding = rounding});
     return;
   }
+  ctx.kernels.adamw(ctx.stream, adamw_args(param));
+}
+
+AdamWArgs Optimizer::adamw_args(const Param& param) const {
   const double t = static_cast<double>(num_updates_);
-  ctx.kernels.adamw(ctx.stream,
-                    {.grad_N = param.grad_N,
-                     .master_N = param.master_N,
-                     .exp_avg_N = param.exp_avg_N,
-                     .exp_avg_sq_N = param.exp_avg_sq_N,
-                     .param_N = param.param_N,
-                     .lr = static_cast<float>(lr_),
-                     .beta1 = static_cast<float>(config_.beta1),
-                     .beta2 = static_cast<float>(config_.beta2),
-                     .eps = static_cast<float>(config_.eps),
-                     .weight_decay = static_cast<float>(decay),
-                     .correction1 = static_cast<float>(1.0 - std::pow(config_.beta1, t)),
-                     .correction2 = static_cast<float>(1.0 - std::pow(config_.beta2, t)),
-                     .grad_scale = static_cast<float>(grad_scale_),
-                     .rounding = rounding});
+  return {.grad_N = param.grad_N,
+          .master_N = param.master_N,
+          .exp_avg_N = param.exp_avg_N,
+          .exp_avg_sq_N = param.exp_avg_sq_N,
+          .param_N = param.param_N,
+          .lr = static_cast<float>(lr_),
+          .beta1 = static_cast<float>(config_.beta1),
+          .beta2 = static_cast<float>(config_.beta2),
+          .eps = static_cast<float>(config_.eps),
+          .weight_decay = static_cast<float>(param.decay ? config_.weight_decay : 0.0),
+          .correction1 = static_cast<float>(1.0 - std::pow(config_.beta1, t)),
+          .correction2 = static_cast<float>(1.0 - std::pow(config_.beta2, t)),
+          .grad_scale = static_cast<float>(grad_scale_),
+          .rounding = {param.key, uint64_t(num_updates_), param.first, param.box}};
 }
 
 }  // namespace trireme

@@ -1,10 +1,15 @@
 #pragma once
 
+#include <array>
+#include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/box_elements.h"
+#include "base/hash.h"
+#include "base/hashed_copy.h"
 #include "memory/chunk_tables.h"
 #include "nn/ctx.h"
 #include "nn/frame.h"
@@ -76,6 +81,23 @@ class Optimizer {
   StepOutput settle(Ctx& ctx, const StepInput& input);
   int64_t num_rollbacks() const { return num_rollbacks_; }
 
+  // Binds copies of parts of the parameters' state, or of other memory. They are borrowed. Call it
+  // after all chunks were added. If `home` is not empty, state that is updated element by element
+  // and that only the optimizer reads lies at the copies' offsets of it from now on; its content is
+  // moved there, and so are the copies.
+  void bind_copies(std::span<HashedCopy> copies, std::span<std::byte> home = {});
+  // Moves the state back, and forgets the copies.
+  void release_copies();
+  // The tensor's new place, if its memory was moved.
+  TensorRef moved(const TensorRef& tensor_N) const;
+  // If the next call is update(), it also makes the bound copies of what it updates element by
+  // element, while this is in registers or caches, and then calls `then`. State that lies in a home
+  // is not changed there, but written to the target alone, if the target is another memory.
+  void copy_next_update(std::span<std::byte> target, std::function<void()> then) {
+    copy_target_ = target;
+    copies_made_ = std::move(then);
+  }
+
   // Updates one piece of a chunk's state, which was fetched from a file.
   void update_piece(Ctx& ctx, int chunk, int piece) const;
 
@@ -112,6 +134,38 @@ class Optimizer {
   // Copies parameters and state to the copies or back.
   void copy(Ctx& ctx, bool to_copies) const;
 
+  // A part of a parameter whose updated state is copied.
+  struct CopiedPart {
+    size_t param = 0;
+    int64_t first = 0;  // element of the parameter's tensors
+    int64_t count = 0;
+    std::array<HashedCopy*, 3> copies = {};  // of master, exp_avg, exp_avg_sq; null: absent
+    std::array<bool, 3> is_moved = {};       // it lies in the home
+  };
+  // State whose memory was moved.
+  struct Move {
+    std::byte* from = nullptr;
+    std::byte* to = nullptr;
+    int64_t bytes = 0;
+  };
+  // The three tensors of a parameter's state in the order of CopiedPart.
+  static std::array<TensorRef*, 3> state_of(Param& param);
+  void move_state(Param& param, const std::array<std::vector<HashedCopy*>, 3>& copies,
+                  std::span<std::byte> home);
+  // Whether its update is element by element, and nothing changes it afterwards.
+  bool can_be_copied(const Param& param) const;
+  void update_with_copies(Ctx& ctx);
+  bool takes_registers(const CopiedPart& part) const;
+  void update_part(Ctx& ctx, const CopiedPart& part) const;
+  // The same with copies made in registers.
+  void update_whole_blocks(Ctx& ctx, const CopiedPart& part) const;
+  // Updates elements [first, first + count) of the parameter in caches, and copies them.
+  void update_in_caches(Ctx& ctx, const CopiedPart& part, int64_t first, int64_t count,
+                        std::array<Hasher64, 3>* hashers) const;
+  bool is_out_of_place() const { return copy_target_.data() != home_.data(); }
+  static Param part_of_param(const Param& param, int64_t first, int64_t count);
+  AdamWArgs adamw_args(const Param& param) const;
+
   Param bind(const ChunkTables& chunk, const OwnedParam& owned,
              const OptimizerMemory& memory) const;
   void add_pieces(const ChunkTables& chunk, const OptimizerMemory& memory);
@@ -134,6 +188,12 @@ class Optimizer {
     TensorRef tensor_N, copy_N;
   };
   std::vector<Copied> copied_;
+  std::vector<CopiedPart> copied_parts_;  // the longest first
+  std::vector<bool> is_copied_;           // [param] it has parts
+  std::vector<Move> moves_;
+  std::span<std::byte> home_;
+  std::span<std::byte> copy_target_;  // of the next update; empty: no copies
+  std::function<void()> copies_made_;
   int64_t num_updates_ = 0;
 };
 

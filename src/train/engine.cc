@@ -314,6 +314,21 @@ void Engine::read_grads(const std::function<void()>& read) {
   memory_.release(slots);
 }
 
+void Engine::bind_copies(std::span<HashedCopy> copies, std::span<std::byte> home) {
+  optimizer_.bind_copies(copies, home);
+  before_moves_ = owned_;
+  for (OwnedTensors& owned : owned_) {
+    for (TensorRef* tensor_N : {&owned.master_N, &owned.exp_avg_N, &owned.exp_avg_sq_N}) {
+      *tensor_N = optimizer_.moved(*tensor_N);
+    }
+  }
+}
+
+void Engine::release_copies() {
+  optimizer_.release_copies();
+  if (!before_moves_.empty()) owned_ = std::exchange(before_moves_, {});
+}
+
 std::span<std::byte> Engine::snapshot_memory() const { return bytes_of(rank_.memory.snapshot); }
 
 std::span<std::byte> Engine::move_memory() const { return bytes_of(rank_.memory.moves); }

@@ -111,6 +111,9 @@ class Engine {
   void call_before_update(const void* owner, std::function<void()> function) {
     executor_->call_before_update(owner, std::move(function));
   }
+  // See Optimizer::bind_copies. The tensors of owned() move, too.
+  void bind_copies(std::span<HashedCopy> copies, std::span<std::byte> home);
+  void release_copies();
   // Call it before saving. Throws IoError if a file that holds part of the owned state is damaged.
   void verify_offload() const { offload_.verify(); }
   // Traffic of this rank so far and the time that it waited for it, by axis.
@@ -144,6 +147,7 @@ class Engine {
   Optimizer optimizer_;
   LossScale loss_scale_;
   std::vector<OwnedTensors> owned_;
+  std::vector<OwnedTensors> before_moves_;  // owned_ as it was before bind_copies
   std::unique_ptr<GradAddends> tensor_addends_, context_addends_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<DataParallel> data_parallel_;

@@ -18,11 +18,47 @@ MemorySaver::MemorySaver(Engine& engine, const MemoryTier& tier,
     : engine_(engine),
       ranks_(engine.world().split(0, engine.world().rank(), "memory checkpoint")),
       request_(std::move(request)),
-      tell_(std::move(tell)) {
+      tell_(std::move(tell)),
+      state_(checkpoint_pieces(engine), ranks_->rank()) {
   take_places(tier);
+  engine_.call_before_update(this, [this] { prepare_update(); });
 }
 
-MemorySaver::~MemorySaver() = default;
+MemorySaver::~MemorySaver() {
+  engine_.call_before_update(this, {});
+  engine_.release_copies();
+}
+
+// An attempt of an update may be rolled back, so it must not leave its place.
+void MemorySaver::hold_state(const MemoryTier& tier) {
+  const auto make = [&] {
+    shards_ = std::make_unique<MemoryShards>(memory_folder_, ranks_->rank(), tier.epoch);
+  };
+  make();
+  if (state_.bytes() > 0 && !engine_.rank_plan().post_validates) {
+    const auto held = shards_->hold_state(state_.bytes());
+    held.ok() ? void(home_ = *held) : make();
+  }
+  engine_.bind_copies(state_.copies(), home_);
+}
+
+// The memory in which the copies are made belongs to the checkpoint before the newest one, so the
+// newest one must be committed on all hosts before. State in the home must not be changed there
+// while it is the newest checkpoint, also if the next step has none.
+void MemorySaver::prepare_update() {
+  finish();
+  state_.forget_copies();
+  const bool is_wanted = is_expected_ && !has_failed_;
+  if (shards_ == nullptr || state_.bytes() == 0 || (home_.empty() && !is_wanted)) return;
+  const auto shard = shards_->begin(state_.bytes());
+  if (!shard.ok()) return;  // start() tells it
+  if (shard->data() == home_.data() && !is_wanted) return;
+  engine_.optimizer().copy_next_update(*shard, [this] {
+    if (home_.empty()) return;
+    const Status taken = shards_->take();
+    if (!taken.ok()) throw DeviceError(taken.error().message);
+  });
+}
 
 void MemorySaver::fail(const std::string& why) {
   has_failed_ = true;
@@ -41,7 +77,8 @@ void MemorySaver::take_places(const MemoryTier& tier) {
   if (!places_.has_all) return fail("a host has no folder in its memory");
   // Ranks of a former epoch map their files no more, or are about to end.
   if (ranks_->rank() == places_.keeper()) remove_memory_shards(memory_folder_);
-  shards_ = std::make_unique<MemoryShards>(memory_folder_, ranks_->rank(), tier.epoch);
+  ranks_->barrier();  // before any rank makes its own
+  hold_state(tier);
   const int num_hosts = int(places_.hosts.size());
   const ParityCode code = parity_for(tier.parity, num_hosts);
   record_ = {.job = uint64_t(job),
@@ -54,9 +91,8 @@ void MemorySaver::take_places(const MemoryTier& tier) {
     record_.hosts.push_back({host.name, host.ranks});
   }
   if (code.num_parity == 0) return;
-  parity_ =
-      std::make_unique<ParityWriter>(*ranks_, places_, shard_bytes(checkpoint_pieces(engine_)),
-                                     engine_.move_memory(), tier.timeout_s);
+  parity_ = std::make_unique<ParityWriter>(*ranks_, places_, state_.bytes(), engine_.move_memory(),
+                                           tier.timeout_s);
 }
 
 void MemorySaver::start(const TrainPosition& position) {
@@ -66,6 +102,7 @@ void MemorySaver::start(const TrainPosition& position) {
   record_.step = position.step;
   MemoryPart part{.keeper = places_.keeper(), .newest = newest_};
   part.shards = shards_.get();
+  part.state = &state_;
   part.record = [this](const std::string& index) {
     record_.index_checksum = hash64(index);
     return print_hosts_record(record_);
@@ -79,6 +116,7 @@ void MemorySaver::start(const TrainPosition& position) {
   request.memory = std::move(part);
   save_ = std::make_unique<RunSave>(engine_, *ranks_, std::move(request), SaveMode::Memory);
   save_->begin();
+  state_.forget_copies();  // the index has their checksums
 }
 
 void MemorySaver::finish() {

@@ -22,10 +22,13 @@ struct MemoryTier {
 };
 
 // Keeps the newest checkpoint of a run in the memory of its hosts, from which the job resumes if it
-// loses ranks or hosts. All ranks call its functions in the same order, between two steps. A
-// checkpoint is copied at once while training waits. During the next step the hosts exchange parity
-// of it, and after that step it is committed. Every host keeps the shards of its ranks and, if
-// there are several hosts, parity of the others.
+// loses ranks or hosts. All ranks call its functions in the same order, between two steps. The
+// update of a step writes the state that only the optimizer reads to other memory, where the former
+// state stays as a checkpoint, and copies the rest while it is in registers or caches
+// (MemoryShards, Optimizer::bind_copies). What it cannot copy is copied while training waits.
+// During the next step the hosts exchange parity of the checkpoint, and before the update of that
+// step it is committed. Every host keeps the shards of its ranks and, if there are several hosts,
+// parity of the others.
 class MemorySaver {
  public:
   // `tell` gets a sentence if saving fails; only that of the first rank is called.
@@ -35,10 +38,12 @@ class MemorySaver {
   MemorySaver(const MemorySaver&) = delete;
   MemorySaver& operator=(const MemorySaver&) = delete;
 
+  // Says whether the next step will be followed by start(). Then its update makes copies.
+  void expect_start(bool is_expected) { is_expected_ = is_expected; }
   // Begins a checkpoint. The former one must be over.
   void start(const TrainPosition& position);
-  // Commits the checkpoint that was begun before the last step, if there is one. After a failure,
-  // no checkpoint is begun any more, and the former one stays.
+  // Commits the checkpoint that was begun before the last step, if the update of that step has not
+  // done so. After a failure, no checkpoint is begun any more, and the former one stays.
   void finish();
 
   int64_t saved() const { return saved_; }
@@ -48,6 +53,8 @@ class MemorySaver {
 
  private:
   void take_places(const MemoryTier& tier);
+  void hold_state(const MemoryTier& tier);
+  void prepare_update();
   void fail(const std::string& why);
 
   Engine& engine_;
@@ -58,9 +65,12 @@ class MemorySaver {
   std::string memory_folder_;
   HostsRecord record_;                    // of the checkpoint that is written
   std::unique_ptr<MemoryShards> shards_;  // of this rank
+  StateShard state_;
+  std::span<std::byte> home_;  // where state lies that was moved to the shard; empty: nowhere
   std::unique_ptr<ParityWriter> parity_;  // absent: no host keeps parity
   std::unique_ptr<RunSave> save_;
   std::string newest_;  // the last checkpoint that was committed, on this host
+  bool is_expected_ = false;
   bool has_failed_ = false;
   int64_t saved_ = 0;
   int64_t stall_ns_ = 0;

@@ -52,7 +52,7 @@ RunSave::RunSave(Engine& engine, Group& ranks, SaveRequest request, SaveMode mod
       ranks_(ranks),
       request_(std::move(request)),
       mode_(mode),
-      pieces_(checkpoint_pieces(engine)) {
+      pieces_(mode == SaveMode::Memory ? std::vector<TensorPiece>() : checkpoint_pieces(engine)) {
   if (mode_ != SaveMode::Beside) copy_ = CopyState::Done;  // training stands still meanwhile
   if (mode_ == SaveMode::Wait) engine.verify_offload();
 }
@@ -64,21 +64,14 @@ RunSave::~RunSave() {
   if (is_keeper()) abandon_checkpoint(folder_);
 }
 
-// In memory, a rank has one shard: the block that parity protects.
 SaveOptions RunSave::options(Progress& progress) const {
-  SaveOptions options{.keep = 0,
-                      .progress = &progress,
-                      .is_abandoned = &is_abandoned_,
-                      .publish = request_.publish};
-  if (mode_ == SaveMode::Memory) {
-    options.max_shard_bytes = INT64_MAX;
-    options.in_memory = request_.memory->shards;
-    options.team = &engine_.ctx().stream.team();
-  }
-  return options;
+  return {.keep = 0,
+          .progress = &progress,
+          .is_abandoned = &is_abandoned_,
+          .publish = request_.publish};
 }
 
-void RunSave::begin() { begin_in(request_.root); }
+void RunSave::begin() { mode_ == SaveMode::Memory ? begin_in_memory() : begin_in(request_.root); }
 
 // The keeper makes the temporary folder at once: that is short, and every rank needs its path.
 void RunSave::begin_in(const Result<std::string>& root) {
@@ -92,8 +85,36 @@ void RunSave::begin_in(const Result<std::string>& root) {
   const Result<std::vector<std::string>> folders = agree_on(ranks_, begun);
   if (!folders.ok()) return fail(folders.error());
   folder_ = (*folders)[size_t(keeper())];
-  if (mode_ == SaveMode::Memory) in_memory_ = copy_to_memory();
   enter(Phase::Write, [this](Progress& progress) { return write(progress); });
+}
+
+// Whatever needs an exchange of the ranks is exchanged at once: the path of each host's folder, and
+// the parts of the index.
+void RunSave::begin_in_memory() {
+  const MemoryPart& memory = *request_.memory;
+  const Status copied = copy_to_memory();
+  Result<std::string> folder = std::string();
+  if (is_keeper() && copied.ok()) {
+    folder = request_.root.ok()
+                 ? begin_checkpoint(*request_.root, step(), options(ranks_.progress()))
+                 : request_.root;
+  }
+  Result<std::string> own = folder;
+  if (!copied.ok()) own = copied.error();
+  if (own.ok()) own = *folder + "\n" + print_index_part(memory.state->index_part());
+  ranks_.monitored_barrier();
+  Result<std::vector<std::string>> texts = agree_on(ranks_, own);
+  if (!texts.ok()) {
+    if (is_keeper() && folder.ok()) abandon_checkpoint(*folder);
+    return fail(texts.error());
+  }
+  for (size_t rank = 0; rank < texts->size(); ++rank) {
+    std::string& text = (*texts)[rank];
+    const size_t end = text.find('\n');
+    if (int(rank) == keeper()) folder_ = text.substr(0, end);
+    memory_parts_.push_back(text.substr(end + 1));
+  }
+  enter(Phase::Write, [this](Progress& progress) { return write_in_memory(progress); });
 }
 
 void RunSave::enter(Phase phase, BackgroundJob::Function job) {
@@ -156,26 +177,46 @@ bool RunSave::a_copy_failed() const {
   return num_failed > 0;
 }
 
-// All threads that train take part in the copy. One thread that copies beside them would delay the
-// step longer.
-Result<IndexPart> RunSave::copy_to_memory() {
+// All threads that train take part. One thread that copies beside them would delay the step longer.
+Status RunSave::copy_to_memory() {
   const MemoryPart& memory = *request_.memory;
-  if (is_keeper() && !memory.newest.empty()) keep_alone(memory.newest, folder_);
-  return write_shards(folder_, ranks_.rank(), pieces_, options(ranks_.progress()));
+  if (memory.state->bytes() == 0) return Done{};
+  TRIREME_TRY(shard, memory.shards->begin(memory.state->bytes()));
+  memory.state->complete(shard, engine_.ctx().stream.team());
+  return memory.shards->take();
 }
 
-// Exchanges parity, by which the hosts protect each other's shards.
-Result<std::string> RunSave::protect_in_memory(Progress& progress) {
+// Exchanges parity, by which the hosts protect each other's shards, and writes the rest.
+Result<std::string> RunSave::write_in_memory(Progress& progress) {
   const MemoryPart& memory = *request_.memory;
-  Status is_protected = Done{};
-  if (memory.protect) is_protected = memory.protect(folder_, progress, is_abandoned_);
-  if (!in_memory_.ok()) return in_memory_.error();
-  if (!is_protected.ok()) return is_protected.error();
-  return print_index_part(*in_memory_);
+  Status named = Done{};
+  if (memory.state->bytes() > 0) named = memory.shards->finish(folder_, memory.state->file());
+  // The other ranks wait for this one, also if its shard has no name.
+  if (memory.protect) {
+    const Status is_protected = memory.protect(folder_, progress, is_abandoned_);
+    if (named.ok()) named = is_protected;
+  }
+  if (!named.ok()) return named.error();
+  return is_keeper() ? finish_in_memory(progress) : std::string();
+}
+
+Result<std::string> RunSave::finish_in_memory(Progress& progress) const {
+  const MemoryPart& memory = *request_.memory;
+  if (!memory.newest.empty()) keep_alone(memory.newest, folder_);
+  std::vector<IndexPart> index;
+  for (const std::string& text : memory_parts_) {
+    TRIREME_TRY(part, parse_index_part(text));
+    index.push_back(std::move(part));
+  }
+  SaveOptions how = options(progress);
+  how.on_index = [&](const std::string& text) {
+    return write_file_atomically(folder_ + "/" + kHostsFile, memory.record(text));
+  };
+  TRIREME_TRY_DONE(finish_checkpoint(folder_, request_.info, request_.attached, index, how));
+  return std::string();
 }
 
 Result<std::string> RunSave::write(Progress& progress) {
-  if (mode_ == SaveMode::Memory) return protect_in_memory(progress);
   copy();
   if (mode_ == SaveMode::Beside) yield_cores_to_training();
   TRIREME_TRY(part, write_shards(folder_, ranks_.rank(), pieces_, options(progress)));
@@ -185,19 +226,14 @@ Result<std::string> RunSave::write(Progress& progress) {
 Result<std::string> RunSave::commit(const std::vector<std::string>& parts,
                                     Progress& progress) const {
   if (!is_keeper()) return std::string();
+  if (mode_ == SaveMode::Memory) return publish_checkpoint(folder_, step(), options(progress));
   if (mode_ == SaveMode::Beside) yield_cores_to_training();
   std::vector<IndexPart> index;
   for (const std::string& text : parts) {
     TRIREME_TRY(part, parse_index_part(text));
     index.push_back(std::move(part));
   }
-  SaveOptions how = options(progress);
-  if (request_.memory) {
-    how.on_index = [this](const std::string& text) {
-      return write_file_atomically(folder_ + "/" + kHostsFile, request_.memory->record(text));
-    };
-  }
-  return commit_checkpoint(folder_, request_.info, request_.attached, index, how);
+  return commit_checkpoint(folder_, request_.info, request_.attached, index, options(progress));
 }
 
 void RunSave::advance() {

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "checkpoint/background_job.h"
+#include "checkpoint/memory_shards.h"
 #include "checkpoint/save.h"
+#include "checkpoint/state_shard.h"
 #include "train/engine.h"
 
 namespace trireme {
@@ -23,8 +25,9 @@ struct MemoryPart {
   // Returns the content of hosts.json for this index.
   std::function<std::string(const std::string& index)> record;
   MemoryShards* shards = nullptr;  // of this rank
-  // Every rank's job calls it once with the temporary folder, after its tensors are written or
-  // could not be written. Absent: one host.
+  StateShard* state = nullptr;     // what it writes there; some copies may be made already
+  // Every rank's job calls it once with the temporary folder, after its shard has its name there
+  // or could not get it. Absent: one host.
   std::function<Status(const std::string& folder, Progress& progress,
                        const std::atomic<bool>& is_abandoned)>
       protect = {};
@@ -45,7 +48,9 @@ struct SaveRequest {
 enum class SaveMode {
   Wait,    // training stands still, and tensors are written from where they are
   Beside,  // they are copied beside the next step, and written while training continues
-  Memory,  // training stands still while all threads of the rank copy them to files in memory
+  // Training stands still while all threads of the rank copy what the update has not copied. The
+  // rest of the work is done beside the next step.
+  Memory,
 };
 
 // One save by all ranks of a group, which call its functions in the same order. Each rank's job
@@ -86,6 +91,7 @@ class RunSave {
   int keeper() const { return request_.memory ? request_.memory->keeper : 0; }
   bool is_keeper() const { return ranks_.rank() == keeper(); }
   void begin_in(const Result<std::string>& root);
+  void begin_in_memory();
   void enter(Phase phase, BackgroundJob::Function job);
   void next_phase();
   void fail(const Error& error);
@@ -93,8 +99,9 @@ class RunSave {
   SaveOptions options(Progress& progress) const;
   class Reading;
   Result<std::string> write(Progress& progress);
-  Result<IndexPart> copy_to_memory();
-  Result<std::string> protect_in_memory(Progress& progress);
+  Status copy_to_memory();
+  Result<std::string> write_in_memory(Progress& progress);
+  Result<std::string> finish_in_memory(Progress& progress) const;
   Result<std::string> commit(const std::vector<std::string>& parts, Progress& progress) const;
   void copy();
 
@@ -108,7 +115,7 @@ class RunSave {
   std::string failure_of_root_;
   Result<std::string> result_ = std::string();
   std::vector<TensorPiece> pieces_;
-  Result<IndexPart> in_memory_ = IndexPart{};  // result of the copy of SaveMode::Memory
+  std::vector<std::string> memory_parts_;  // [rank] of the index, in SaveMode::Memory
   CopyState copy_ = CopyState::Pending;
   mutable std::mutex mutex_;  // of copy_, which the job changes
   std::condition_variable copied_;

@@ -162,6 +162,7 @@ Observed train(const RunPlan& plan, const std::string& root, bool saves) {
       };
       std::optional<uint64_t> next;
       if (step < 5) next = first_sample(step + 1);
+      memory.expect_start(saves && step == 2);
       const StepResult result = engine.step(first_sample(step), 1e-2, false, next);
       saver.advance();
       memory.finish();
@@ -251,6 +252,80 @@ TEST_F(RunSaveTest, CheckpointsInMemoryReplaceEachOtherAndEndAfterAFailure) {
   EXPECT_TRUE(Checkpoint::open(path("run/step-000003"))->verify(1).empty());
   ASSERT_EQ(messages.size(), 1u);
   EXPECT_TRUE(messages[0].starts_with("checkpoints in memory end: ")) << messages[0];
+}
+
+std::vector<RunConfig> updates_with_copies() {
+  std::vector<RunConfig> all;
+  const auto add = [&](auto&& set) {
+    all.push_back(saving(some_run()));
+    all.back().model.layers = 1;
+    all.back().batch.global_sequences = 2;
+    all.back().precision.compute = ComputeChoice::Bf16;
+    set(all.back());
+  };
+  add([](RunConfig&) {});
+  add([](RunConfig& c) { c.precision.compute = ComputeChoice::Fp32; });
+  add([](RunConfig& c) { c.optim.moment_dtype = StateChoice::Bf16; });
+  add([](RunConfig& c) { c.optim.name = OptimizerKind::Sgd; });
+  add([](RunConfig& c) {
+    c.optim.name = OptimizerKind::Muon;
+    c.optim.qk_clip = 1e-3;
+  });
+  add([](RunConfig& c) {
+    c.parallel.dp = 2;
+    c.parallel.zero = 1;
+  });
+  return all;
+}
+
+// The newest checkpoint in memory is intact, and is that on disk, while the next update writes the
+// state elsewhere. The numbers are those of a run that keeps nothing in memory.
+TEST_F(RunSaveTest, AnUpdateLeavesTheNewestCheckpointInMemoryAsItIs) {
+  int number = 0;
+  for (const RunConfig& config : updates_with_copies()) {
+    SCOPED_TRACE(to_toml(config));
+    const RunPlan plan = plan_of(config);
+    std::vector<double> wanted;
+    for (const int64_t every : {0, 1, 2}) {
+      const std::string root = path(std::to_string(number++));
+      fs::create_directories(root);
+      std::vector<double> losses;
+      run_ranks(plan.num_ranks(), [&](World& world) {
+        const SyntheticSource source(3, plan.model.vocab_size);
+        Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+        engine.init_params(1);
+        const auto fail = [](const std::string& message) { ADD_FAILURE() << message; };
+        const auto request = [&](const std::string& folder) {
+          return [&, folder](const TrainPosition& at) { return request_in(folder, plan, at); };
+        };
+        CheckpointSaver disk(engine, request(root + "/disk"), {});
+        MemorySaver memory(engine, on_one_host(root + "/memory"), request(root + "/memory"), fail);
+        std::string newest;
+        for (int64_t step = 1; step <= 5; ++step) {
+          const bool is_due = every > 0 && step % every == 0;
+          memory.expect_start(is_due);
+          const auto first = uint64_t((step - 1) * plan.global_sequences);
+          const double loss = engine.step(first, 1e-2).loss_sum;
+          if (world.rank() == 0) losses.push_back(loss);
+          world.group().barrier();
+          if (!newest.empty()) {
+            EXPECT_TRUE(Checkpoint::open(root + "/memory/" + newest)->verify(1).empty());
+            auto in_memory = files_below(root + "/memory/" + newest);
+            in_memory.erase(kHostsFile);
+            EXPECT_TRUE(in_memory == files_below(root + "/disk/" + newest)) << newest;
+          }
+          world.group().barrier();
+          if (!is_due) continue;
+          memory.start({.step = step});
+          memory.finish();
+          EXPECT_TRUE(disk.save({.step = step}).ok());
+          newest = step_folder_name(step);
+        }
+      });
+      if (every == 0) wanted = losses;
+      EXPECT_EQ(losses, wanted) << every;
+    }
+  }
 }
 
 // Trains three steps on ranks that lie on `host_of`, and keeps each of them in memory.

@@ -35,7 +35,6 @@ Trainer::Trainer(TrainerParts parts, CheckpointSaver::MakeRequest request,
     : parts_(std::move(parts)),
       saver_(
           std::make_unique<CheckpointSaver>(parts_.engine, std::move(request), parts_.observers)),
-      checks_(std::make_unique<CorruptionChecks>(parts_.engine, parts_.plan.config.run)),
       schedule_(schedule),
       best_saves_(parts_.plan.config.checkpoint, parts_.kept_best),
       disk_saves_(parts_.plan.config.checkpoint.every, 0),
@@ -47,6 +46,8 @@ Trainer::Trainer(TrainerParts parts, CheckpointSaver::MakeRequest request,
     memory_saver_ =
         std::make_unique<MemorySaver>(parts_.engine, parts_.memory, parts_.memory_request, tell);
   }
+  // They keep the addresses of the state, which the line above may change.
+  checks_ = std::make_unique<CorruptionChecks>(parts_.engine, parts_.plan.config.run);
   step_seconds_.reserve(size_t(parts_.plan.config.run.steps));
   const std::optional<Frame> params = parts_.engine.whole_params();
   const bool is_wanted = parts_.tokenizer != nullptr && parts_.plan.config.run.sample_every > 0;
@@ -201,6 +202,7 @@ StepReport Trainer::run_step() {
   const LossScale& scale = parts_.engine.loss_scale();
   report.loss_scale = scale.is_dynamic() ? scale.value() : 0.0;
   if (parts_.before_step) parts_.before_step();
+  if (memory_saver_ != nullptr) memory_saver_->expect_start(saves_in_memory_after(report.step));
   const bool stop = should_stop_after(report.step);
   const double saving_before_s = saving_s();
   const int64_t waited_ns = page.waited_ns();
@@ -377,10 +379,13 @@ Status Trainer::save_checkpoint(bool waits) {
   return Done{};
 }
 
+bool Trainer::saves_in_memory_after(int64_t step) const {
+  return step < parts_.plan.config.run.steps && memory_saves_.is_due(step);
+}
+
 void Trainer::begin_memory_checkpoint() {
-  const bool is_last = position_.step == parts_.plan.config.run.steps;
-  const bool is_wanted = memory_saver_ != nullptr && !is_last && std::isfinite(last_loss_);
-  if (!is_wanted || !memory_saves_.is_due(position_.step)) return;
+  if (memory_saver_ == nullptr || !std::isfinite(last_loss_)) return;
+  if (!saves_in_memory_after(position_.step)) return;
   memory_saver_->start(position_);
   memory_saves_.note_save(position_.step);
 }

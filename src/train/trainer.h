@@ -121,6 +121,7 @@ class Trainer {
   std::string advice_without_updates() const;
   // Waits for the disk, or leaves the writing to a thread beside training.
   Status save_checkpoint(bool waits);
+  bool saves_in_memory_after(int64_t step) const;
   void begin_memory_checkpoint();
   // The ranks tell each other what they have measured, and agree on the intervals of saves.
   void agree_on_intervals();

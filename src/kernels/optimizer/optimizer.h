@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/block_hash.h"
 #include "base/box_elements.h"
 #include "base/philox.h"
 #include "device/stream.h"
@@ -36,6 +37,22 @@ struct RoundingWords {
   BoxElements box;      // what this rank holds of the parameter
 };
 
+// Where an update also writes a tensor, past the caches, and hashes it while it is in registers.
+struct HashedWrite {
+  float* to = nullptr;        // on a 64-byte border
+  BlockHash* hash = nullptr;  // all elements are added
+};
+// The copies of an update's tensors; absent if `master.to` is null. The tensors are fp32 then, and
+// their lengths whole blocks of kHashBlockBytes. One thread makes the whole update, and the copies
+// may be read after end_stream_copies() on the same thread.
+struct StateCopies {
+  HashedWrite master, exp_avg, exp_avg_sq;
+  // Whether the tensors themselves are updated, too. If not, only the copies have the new state.
+  bool keeps_master = true;
+  bool keeps_moments = true;
+  explicit operator bool() const { return master.to != nullptr; }
+};
+
 // AdamW (Loshchilov and Hutter 2019), with g = grad * grad_scale:
 // m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 // w = w - lr (m / correction1 / (sqrt(v / correction2) + eps) + weight_decay w)
@@ -56,6 +73,7 @@ struct AdamWArgs {
   float correction2 = 1.0f;  // 1 - beta2^t
   float grad_scale = 1.0f;   // product of 1 / valid tokens, clipping and 1 / loss scale
   RoundingWords rounding = {};
+  StateCopies copies = {};
 };
 void adamw_ref(Stream& stream, const AdamWArgs& args);
 void check_adamw(const AdamWArgs& args);  // throws ContractError

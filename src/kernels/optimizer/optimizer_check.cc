@@ -11,6 +11,20 @@ void check_param(const TensorRef& param_N, const TensorRef& master_N) {
   check_if_present("param", param_N, master_N.num_elements(), param_N.dtype);
 }
 
+void check_copies(const AdamWArgs& args) {
+  check_argument(args.master_N.dtype == DType::F32 && args.exp_avg_N.dtype == DType::F32,
+                 "only fp32 is copied while it is updated");
+  check_argument(args.grad_N.num_elements() * int64_t(sizeof(float)) % kHashBlockBytes == 0,
+                 "copies are made of whole blocks");
+  check_argument(args.copies.keeps_master || !args.copies.keeps_moments,
+                 "moments are not kept where the master is not");
+  for (const HashedWrite& copy :
+       {args.copies.master, args.copies.exp_avg, args.copies.exp_avg_sq}) {
+    check_argument(copy.hash != nullptr && reinterpret_cast<uintptr_t>(copy.to) % 64 == 0,
+                   "copies lie on a 64-byte border, with hashes");
+  }
+}
+
 }  // namespace
 
 void check_squared_norm(const SquaredNormArgs& args) {
@@ -31,6 +45,7 @@ void check_adamw(const AdamWArgs& args) {
   check_state("exp_avg", args.exp_avg_N, n);
   check_tensor("exp_avg_sq", args.exp_avg_sq_N, n, args.exp_avg_N.dtype);
   check_param(args.param_N, args.master_N);
+  if (args.copies) check_copies(args);
 }
 
 void check_momentum(const MomentumArgs& args) {

@@ -1,6 +1,7 @@
 #include <type_traits>
 
 #include "kernels/kernels_cpu.h"
+#include "kernels/simd_hash.h"
 #include "kernels/simd_philox.h"
 #include "kernels/tiles.h"
 
@@ -88,6 +89,17 @@ TRIREME_INLINE U32x16 upper_half(U32x16 words) { return words >> 16; }
 template <typename... T>
 constexpr bool kHasBf16 = (std::is_same_v<T, bf16> || ...);
 
+struct AdamWVectors {
+  F32x16 master, exp_avg, exp_avg_sq;
+};
+TRIREME_INLINE AdamWVectors updated(const AdamWConstants& k, F32x16 grad, const AdamWVectors& x) {
+  const F32x16 g = grad * k.grad_scale;
+  const F32x16 m = fma(k.beta1, x.exp_avg, k.one_minus_beta1 * g);
+  const F32x16 v = fma(k.beta2, x.exp_avg_sq, k.one_minus_beta2 * g * g);
+  const F32x16 step = m * k.unbias1 / (sqrt(v * k.unbias2) + k.eps);
+  return {fma(k.minus_lr, fma(k.weight_decay, x.master, step), x.master), m, v};
+}
+
 template <typename Grad, typename Master, typename Moment, typename Param>
 void adamw_range(const AdamWArgs& args, int64_t begin, int64_t end) {
   const AdamWConstants k = constants_of(args);
@@ -97,18 +109,47 @@ void adamw_range(const AdamWArgs& args, int64_t begin, int64_t end) {
   Moment* exp_avg_sq = part_of<Moment>(args.exp_avg_sq_N, begin);
   Param* param = part_of<Param>(args.param_N, begin);
   const auto update = [&](int64_t i, auto lanes, U32x16 words) TRIREME_INLINE_LAMBDA {
-    const F32x16 g = load(grad + i, lanes) * k.grad_scale;
-    const F32x16 m = fma(k.beta1, load(exp_avg + i, lanes), k.one_minus_beta1 * g);
-    const F32x16 v = fma(k.beta2, load(exp_avg_sq + i, lanes), k.one_minus_beta2 * g * g);
-    const F32x16 step = m * k.unbias1 / (sqrt(v * k.unbias2) + k.eps);
-    const F32x16 w = load(master + i, lanes);
-    const F32x16 updated = fma(k.minus_lr, fma(k.weight_decay, w, step), w);
-    store_rounded(exp_avg + i, m, lower_half(words), lanes);
-    store_rounded(exp_avg_sq + i, v, upper_half(words), lanes);
-    store_rounded(master + i, updated, lower_half(words), lanes);
-    if constexpr (!std::is_same_v<Param, Absent>) store(param + i, updated, lanes);
+    const AdamWVectors x =
+        updated(k, load(grad + i, lanes),
+                {load(master + i, lanes), load(exp_avg + i, lanes), load(exp_avg_sq + i, lanes)});
+    store_rounded(exp_avg + i, x.exp_avg, lower_half(words), lanes);
+    store_rounded(exp_avg_sq + i, x.exp_avg_sq, upper_half(words), lanes);
+    store_rounded(master + i, x.master, lower_half(words), lanes);
+    if constexpr (!std::is_same_v<Param, Absent>) store(param + i, x.master, lanes);
   };
   for_each_rounded_vector<kHasBf16<Master, Moment>>(args.rounding, begin, end, update);
+}
+
+// The same with args.copies.
+template <typename Grad, typename Param, bool kKeepsMaster, bool kKeepsMoments>
+void adamw_with_copies(const AdamWArgs& args) {
+  const AdamWConstants k = constants_of(args);
+  const Grad* grad = part_of<Grad>(args.grad_N, 0);
+  float* master = part_of<float>(args.master_N, 0);
+  float* exp_avg = part_of<float>(args.exp_avg_N, 0);
+  float* exp_avg_sq = part_of<float>(args.exp_avg_sq_N, 0);
+  Param* param = part_of<Param>(args.param_N, 0);
+  const auto stream_to = [](const HashedWrite& copy)
+                             TRIREME_INLINE_LAMBDA { return HashedStream(copy.to, *copy.hash); };
+  HashedStream masters = stream_to(args.copies.master);
+  HashedStream exp_avgs = stream_to(args.copies.exp_avg);
+  HashedStream exp_avg_sqs = stream_to(args.copies.exp_avg_sq);
+  for (int64_t i = 0; i < args.grad_N.num_elements(); i += kLanes) {
+    const AdamWVectors x =
+        updated(k, load(grad + i), {load(master + i), load(exp_avg + i), load(exp_avg_sq + i)});
+    if constexpr (kKeepsMoments) {
+      store(exp_avg + i, x.exp_avg);
+      store(exp_avg_sq + i, x.exp_avg_sq);
+    }
+    if constexpr (kKeepsMaster) store(master + i, x.master);
+    exp_avgs.take(i, x.exp_avg);
+    exp_avg_sqs.take(i, x.exp_avg_sq);
+    masters.take(i, x.master);
+    if constexpr (!std::is_same_v<Param, Absent>) store(param + i, x.master);
+  }
+  masters.end(*args.copies.master.hash);
+  exp_avgs.end(*args.copies.exp_avg.hash);
+  exp_avg_sqs.end(*args.copies.exp_avg_sq.hash);
 }
 
 template <typename Grad, typename Master, typename Momentum, typename Param>
@@ -213,6 +254,13 @@ void adamw(Stream& stream, const AdamWArgs& args) {
   check_adamw(args);
   with_tensors(args.grad_N, args.master_N, args.param_N,
                [&]<typename Grad, typename Master, typename Param>(Grad, Master, Param) {
+                 if (args.copies) {
+                   const auto run =
+                       args.copies.keeps_moments  ? adamw_with_copies<Grad, Param, true, true>
+                       : args.copies.keeps_master ? adamw_with_copies<Grad, Param, true, false>
+                                                  : adamw_with_copies<Grad, Param, false, false>;
+                   return run(args);
+                 }
                  const bool has_bf16 = args.exp_avg_N.dtype == DType::BF16;
                  const auto range = has_bf16 ? adamw_range<Grad, Master, bf16, Param>
                                              : adamw_range<Grad, Master, float, Param>;

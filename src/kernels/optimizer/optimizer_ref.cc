@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "base/stochastic_rounding.h"
 #include "kernels/optimizer/optimizer.h"
@@ -16,6 +17,12 @@ void write_rounded(const TensorRef& x_N, int64_t i, double value, uint32_t rando
   } else {
     write(x_N, i, value);
   }
+}
+
+void copy_and_hash(const TensorRef& x_N, const HashedWrite& copy) {
+  const auto* bytes = static_cast<const std::byte*>(x_N.data);
+  if (x_N.data != copy.to) std::memcpy(copy.to, bytes, size_t(x_N.bytes()));
+  for (int64_t at = 0; at < x_N.bytes(); at += kHashBlockBytes) copy.hash->add(bytes + at);
 }
 
 uint32_t word_of(const RoundingWords& rounding, int64_t i) {
@@ -51,18 +58,30 @@ void exact_squared_norm_ref(Stream&, const ExactSquaredNormArgs& args) {
 
 void adamw_ref(Stream&, const AdamWArgs& args) {
   check_adamw(args);
-  for (int64_t i = 0; i < args.grad_N.num_elements(); ++i) {
+  const int64_t n = args.grad_N.num_elements();
+  const StateCopies& copies = args.copies;
+  const auto target = [&](const TensorRef& x_N, const HashedWrite& copy, bool is_kept) {
+    return copies && !is_kept ? TensorRef{copy.to, x_N.dtype, x_N.shape} : x_N;
+  };
+  const TensorRef master_N = target(args.master_N, copies.master, copies.keeps_master);
+  const TensorRef exp_avg_N = target(args.exp_avg_N, copies.exp_avg, copies.keeps_moments);
+  const TensorRef exp_avg_sq_N = target(args.exp_avg_sq_N, copies.exp_avg_sq, copies.keeps_moments);
+  for (int64_t i = 0; i < n; ++i) {
     const double g = read(args.grad_N, i) * args.grad_scale;
     const double m = args.beta1 * read(args.exp_avg_N, i) + (1.0 - args.beta1) * g;
     const double v = args.beta2 * read(args.exp_avg_sq_N, i) + (1.0 - args.beta2) * g * g;
     const double w = read(args.master_N, i);
     const double step = m / args.correction1 / (std::sqrt(v / args.correction2) + args.eps);
     const uint32_t word = word_of(args.rounding, i);
-    write_rounded(args.exp_avg_N, i, m, word & 0xffff);
-    write_rounded(args.exp_avg_sq_N, i, v, word >> 16);
-    write_rounded(args.master_N, i, w - args.lr * (step + args.weight_decay * w), word & 0xffff);
-    if (args.param_N) write(args.param_N, i, read(args.master_N, i));
+    write_rounded(exp_avg_N, i, m, word & 0xffff);
+    write_rounded(exp_avg_sq_N, i, v, word >> 16);
+    write_rounded(master_N, i, w - args.lr * (step + args.weight_decay * w), word & 0xffff);
+    if (args.param_N) write(args.param_N, i, read(master_N, i));
   }
+  if (!copies) return;
+  copy_and_hash(master_N, copies.master);
+  copy_and_hash(exp_avg_N, copies.exp_avg);
+  copy_and_hash(exp_avg_sq_N, copies.exp_avg_sq);
 }
 
 void momentum_ref(Stream&, const MomentumArgs& args) {

@@ -1,6 +1,10 @@
 #include "kernels/optimizer/optimizer.h"
 
+#include <cstring>
+
 #include "base/stochastic_rounding.h"
+#include "base/stream_copy.h"
+#include "device/buffer.h"
 #include "kernels/kernel_laws.h"
 #include "kernels/optimizer/optimizer_cases.h"
 
@@ -96,6 +100,65 @@ TEST(Optimizer, AdamWAgreesWithTheReferenceEverywhere) {
     };
     expect_near_all(same_bits_everywhere(teams, start, run), by_reference(teams, start, run));
   });
+}
+
+// Operands of an AdamW that copies what it updates.
+struct CopiedOperands {
+  explicit CopiedOperands(int64_t n, DType grad)
+      : state(n, {.grad = grad}), copies(size_t(3 * n)) {}
+  bool operator==(const CopiedOperands& other) const {
+    return state == other.state && copies == other.copies && hashes == other.hashes;
+  }
+  // Runs with copies, which begin on a border, and notes their hashes.
+  void run(const KernelTable& kernels, Stream& stream, bool has_param, int kept = 2) {
+    AdamWArgs args = state.adamw(has_param);
+    const int64_t n = args.grad_N.num_elements();
+    const Buffer target = Buffer::allocate(3 * n * int64_t(sizeof(float)));
+    float* const to = static_cast<float*>(target.data());
+    BlockHash made[3];
+    args.copies = {{to, &made[0]}, {to + n, &made[1]}, {to + 2 * n, &made[2]}, kept > 0, kept > 1};
+    kernels.adamw(stream, args);
+    end_stream_copies();
+    std::memcpy(copies.data(), to, copies.size() * sizeof(float));
+    for (int k = 0; k < 3; ++k) hashes.insert(hashes.end(), made[k].lanes, made[k].lanes + 8);
+  }
+  Operands state;
+  std::vector<float> copies;
+  std::vector<uint64_t> hashes;
+};
+
+// The update has the same bits with copies and without, also if it changes nothing in place, and
+// the hashes are those of the copies.
+TEST(Optimizer, AdamWCopiesAndHashesWhatItUpdates) {
+  constexpr int64_t kElements = 6 * kHashBlockBytes / int64_t(sizeof(float));
+  Teams teams;
+  for (const DType grad : {DType::F32, DType::BF16}) {
+    for (const int kept : {0, 1, 2}) {
+      const bool has_param = kept != 1;
+      const auto run = [&](const KernelTable& kernels, Stream& stream, CopiedOperands& o) {
+        o.run(kernels, stream, has_param, kept);
+      };
+      const CopiedOperands start(kElements, grad);
+      CopiedOperands got = same_bits_everywhere(teams, start, run);
+      expect_near_all(got.state, by_reference(teams, start, run).state);
+      Operands plain = start.state;
+      cpu_kernels(supported_isas().back()).adamw(teams.of_1, plain.adamw(has_param));
+      EXPECT_TRUE(got.state.param == plain.param);
+      EXPECT_TRUE(got.state.master == (kept > 0 ? plain : start.state).master);
+      EXPECT_TRUE(got.state.exp_avg == (kept > 1 ? plain : start.state).exp_avg);
+      EXPECT_TRUE(got.state.exp_avg_sq == (kept > 1 ? plain : start.state).exp_avg_sq);
+      size_t tensor = 0;
+      for (RandomMatrix* live : {&plain.master, &plain.exp_avg, &plain.exp_avg_sq}) {
+        const auto* bytes = static_cast<const std::byte*>(live->row().data);
+        const float* copy = got.copies.data() + tensor * size_t(kElements);
+        EXPECT_EQ(std::memcmp(copy, bytes, size_t(live->row().bytes())), 0);
+        BlockHash hash;
+        for (int64_t at = 0; at < live->row().bytes(); at += kHashBlockBytes) hash.add(bytes + at);
+        EXPECT_TRUE(std::equal(hash.lanes, hash.lanes + 8, got.hashes.begin() + long(8 * tensor)));
+        ++tensor;
+      }
+    }
+  }
 }
 
 TEST(Optimizer, SgdAgreesWithTheReferenceEverywhere) {
