@@ -166,6 +166,7 @@ Command command_table(const Environment& environment) {
                           failures_command(),
                           scrub_command(),
                           plan_command(),
+                          serve_plan_command(),
                           generate_command(),
                           eval_command(),
                           schedule_command(),
