@@ -52,6 +52,28 @@ std::string plan_text(const ServedPipeline& pipeline, const Tiers& tiers,
   return text;
 }
 
+// The table of speeds, where it was priced and not read.
+std::string speeds_text(const ServedPipeline& pipeline, const Tiers& tiers) {
+  std::string text;
+  for (const Operator& one : pipeline.operators) {
+    for (const ServedModel& model : one.models) {
+      if (model.language_model.file.empty()) continue;
+      text += fmt::format("  {:<12} {:<16} {:>9}", one.name, model.name,
+                          format_bytes(int64_t(model.memory_bytes)));
+      for (const WorkerKind& kind : tiers.kinds) {
+        const auto speed = model.speeds.find(kind.name);
+        const bool fits = model.memory_bytes <= kind.memory_bytes;
+        const bool runs = fits && speed != model.speeds.end();
+        text +=
+            fmt::format("  {} {}", kind.name, runs ? fmt::format("{:.3g}", speed->second) : "-");
+      }
+      text += "\n";
+    }
+  }
+  if (text.empty()) return text;
+  return "language models: memory, and requests/s of a worker of each kind\n" + text + "\n";
+}
+
 std::string compared_text(const Tiers& tiers, const ServingAnswer& answer) {
   std::string text;
   for (size_t tier = 0; tier < tiers.tiers.size(); ++tier) {
@@ -116,14 +138,15 @@ Result<int> run_serve_plan(const ServePlanOptions& options, CommandIo& io) {
   const Deployment& deployment = answer.plan.deployment;
   io.out << fmt::format(
       "{}\n"
-      "accuracy {:.4f} of at least {:g}; {:.4g} per hour: workers {:.4g}, traffic {:.4g}\n\n{}\n"
+      "accuracy {:.4f} of at least {:g}; {:.4g} per hour: workers {:.4g}, traffic {:.4g}\n\n{}\n{}"
       "compared with the workers of one tier\n{}\n"
       "what accuracy costs per hour\n{}\n"
       "simulated, at random arrivals\n{}\n"
       "search: {}, {} combinations of models, {} integer programs, {}\n",
       pipeline.name, answer.plan.accuracy, target, deployment.cost_per_hour(),
       deployment.workers_per_hour, deployment.traffic_per_hour, plan_text(pipeline, tiers, answer),
-      compared_text(tiers, answer), curve_text(pipeline, answer.curve), trial_text(trial),
+      speeds_text(pipeline, tiers), compared_text(tiers, answer),
+      curve_text(pipeline, answer.curve), trial_text(trial),
       answer.curve.is_exact ? "exact" : "beam", answer.curve.combinations, answer.curve.placed,
       format_seconds(search_s));
   return 0;

@@ -16,6 +16,22 @@ Json models_json(const ServedPipeline& pipeline, const ModelChoice& choice) {
   return models;
 }
 
+// What was measured or priced.
+Json speeds_json(const ServedPipeline& pipeline) {
+  Json list = Json::array();
+  for (const Operator& one : pipeline.operators) {
+    for (const ServedModel& model : one.models) {
+      Json speeds = Json::object();
+      for (const auto& [kind, speed] : model.speeds) speeds[kind] = speed;
+      list.push_back({{"operator", one.name},
+                      {"model", model.name},
+                      {"memory_bytes", model.memory_bytes},
+                      {"items_per_s", speeds}});
+    }
+  }
+  return list;
+}
+
 Json operators_json(const ServedPipeline& pipeline, const Tiers& tiers, const ServingPlan& plan) {
   const DeploymentProblem problem = deployment_problem(pipeline, tiers, plan.choice);
   Json list = Json::array();
@@ -109,6 +125,7 @@ std::string serve_plan_json(const ServedPipeline& pipeline, const Tiers& tiers,
       {"workers_per_hour", deployment.workers_per_hour},
       {"traffic_per_hour", deployment.traffic_per_hour},
       {"operators", operators_json(pipeline, tiers, answer.plan)},
+      {"speeds", speeds_json(pipeline)},
       {"links", links_json(tiers, answer.plan)},
       {"single_tiers", compared_json(tiers, answer)},
       {"best_single_tier", best >= 0 ? Json(tiers.tiers[size_t(best)].name) : Json()},

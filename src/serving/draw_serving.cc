@@ -29,7 +29,7 @@ constexpr std::string_view kServingStyle =
     ".serving .tier { fill: #f6f8fa } .serving .box { fill: #ffffff; stroke: #57606a }\n"
     ".serving .flow { fill: none; stroke: #8c959f; stroke-opacity: 0.55 }\n"
     ".serving .line { fill: none; stroke-width: 1.6 }\n"
-    ".serving .plan { fill: none; stroke: #24292f; stroke-width: 2.6 }\n"
+    ".serving .plan { fill: none; stroke: #24292f; stroke-width: 4 }\n"
     ".serving .target { stroke: #a31515; stroke-dasharray: 4 3 } .serving .chosen { fill: #a31515 "
     "}\n"
     ".serving .t0 { stroke: #0b7285 } .serving .t1 { stroke: #9a6700 }\n"
@@ -252,11 +252,11 @@ class ServingPicture {
   }
 
   std::string curves() const {
-    std::string text;
+    std::string text = steps_of(answer_.curve, "plan");
+    // On top, so that a tier whose cost is that of the plan is seen.
     for (size_t tier = 0; tier < answer_.single_tiers.size(); ++tier) {
       text += steps_of(answer_.single_tiers[tier], fmt::format("line t{}", tier % kTierColors));
     }
-    text += steps_of(answer_.curve, "plan");
     if (answer_.target > least_accuracy()) {
       const double x = x_of(answer_.target);
       text += line_in("target", x, plot_top(), x, plot_top() + kPlotHeight);

@@ -120,9 +120,10 @@ class ServingSimulator {
   };
   struct Pool {
     int op = 0, kind = 0, tier = 0;
-    int64_t workers = 0, busy = 0;
-    double item_s = 0.0;
-    double given = 0.0;  // items that were sent here
+    int64_t workers = 0;
+    int64_t slots = 0, busy = 0;  // items that all workers do at a time
+    double item_s = 0.0;          // of a slot
+    double given = 0.0;           // items that were sent here
     double busy_s = 0.0;
     std::deque<FlowingItem> queue;
   };
@@ -131,11 +132,14 @@ class ServingSimulator {
     for (size_t kind = 0; kind < problem_.kinds.size(); ++kind) {
       const int64_t workers = plan_.deployment.workers[size_t(op)][kind];
       if (workers == 0) continue;
+      const size_t model = size_t(plan_.choice[size_t(op)]);
+      const int64_t batch = pipeline_.operators[size_t(op)].models[model].language_model.batch;
       pools_.push_back({.op = op,
                         .kind = int(kind),
                         .tier = problem_.kinds[kind].tier,
                         .workers = workers,
-                        .item_s = 1.0 / problem_.works[size_t(op)].speeds[kind]});
+                        .slots = workers * batch,
+                        .item_s = double(batch) / problem_.works[size_t(op)].speeds[kind]});
     }
   }
 
@@ -242,7 +246,7 @@ class ServingSimulator {
     double least = 0.0;
     for (Pool& pool : pools_) {
       if (pool.op != item.op || pool.tier != item.tier) continue;
-      const double load = (pool.given + 1.0) * pool.item_s / double(pool.workers);
+      const double load = (pool.given + 1.0) * pool.item_s / double(pool.slots);
       if (chosen == nullptr || load < least) {
         chosen = &pool;
         least = load;
@@ -253,7 +257,7 @@ class ServingSimulator {
   }
 
   void start_next(Pool& pool) {
-    if (pool.busy >= pool.workers || pool.queue.empty()) return;
+    if (pool.busy >= pool.slots || pool.queue.empty()) return;
     ++pool.busy;
     pool.busy_s += measured(now_s_, now_s_ + pool.item_s);
     post(now_s_ + pool.item_s, {.item = pool.queue.front(), .pool = int(&pool - pools_.data())});
@@ -292,7 +296,7 @@ class ServingSimulator {
     add_latencies(result);
     for (const Pool& pool : pools_) {
       result.pools.push_back(
-          {pool.op, pool.kind, pool.workers, pool.busy_s / result.seconds / double(pool.workers),
+          {pool.op, pool.kind, pool.workers, pool.busy_s / result.seconds / double(pool.slots),
            plan_.deployment.busy_share(problem_, size_t(pool.op), size_t(pool.tier))});
     }
     for (size_t tier = 0; tier + 1 < tiers_.tiers.size(); ++tier) {

@@ -43,7 +43,8 @@ struct ServingTrialResult {
 };
 
 // Simulates the plan event by event. Requests arrive at random (a Poisson process for each source);
-// a worker needs the same time for every item; queues are first come, first served. The same seed
+// a worker needs the same time for every item, and of a language model does a batch of them side by
+// side; queues are first come, first served. The same seed
 // gives the same result.
 ServingTrialResult simulate_serving(const ServedPipeline& pipeline, const Tiers& tiers,
                                     const ServingPlan& plan, const ServingTrial& trial = {});
