@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ostream>
 
 #include "base/units.h"
@@ -90,16 +91,20 @@ std::string compared_text(const Tiers& tiers, const ServingAnswer& answer) {
   return text;
 }
 
+// Rounded down, so that it can be asked for.
+double askable(double accuracy) { return std::floor(accuracy * 1e4 + 1e-6) / 1e4; }
+
 std::string curve_text(const ServedPipeline& pipeline, const CostCurve& curve) {
   std::string text;
   for (auto plan = curve.plans.rbegin(); plan != curve.plans.rend(); ++plan) {
-    text += fmt::format("  {:<12.4f} {:<10.4g} {}\n", plan->accuracy,
+    text += fmt::format("  {:<12.4f} {:<10.4g} {}\n", askable(plan->accuracy),
                         plan->deployment.cost_per_hour(), pipeline.text_of(plan->choice));
   }
   return text;
 }
 
 std::string trial_text(const ServingTrialResult& trial) {
+  if (trial.requests == 0) return "  not simulated: a request becomes too many items\n";
   return fmt::format(
       "  {:.4g} requests/s arrive, {:.4g} finish ({:.1f} %)\n"
       "  latency: mean {}, half of them {}, 99 % at most {}\n",
@@ -143,12 +148,12 @@ Result<int> run_serve_plan(const ServePlanOptions& options, CommandIo& io) {
       "what accuracy costs per hour\n{}\n"
       "simulated, at random arrivals\n{}\n"
       "search: {}, {} combinations of models, {} integer programs, {}\n",
-      pipeline.name, answer.plan.accuracy, target, deployment.cost_per_hour(),
+      pipeline.name, askable(answer.plan.accuracy), target, deployment.cost_per_hour(),
       deployment.workers_per_hour, deployment.traffic_per_hour, plan_text(pipeline, tiers, answer),
       speeds_text(pipeline, tiers), compared_text(tiers, answer),
       curve_text(pipeline, answer.curve), trial_text(trial),
-      answer.curve.is_exact ? "exact" : "beam", answer.curve.combinations, answer.curve.placed,
-      format_seconds(search_s));
+      answer.curve.is_exact ? "exact" : "not exact, there may be cheaper plans",
+      answer.curve.combinations, answer.curve.placed, format_seconds(search_s));
   return 0;
 }
 

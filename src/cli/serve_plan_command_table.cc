@@ -40,8 +40,8 @@ Command serve_plan_command() {
                   json_option(options->json)},
       .examples = {"trireme serve-plan configs/serving/video.toml --tiers "
                    "configs/serving/tiers.toml --accuracy 0.75",
-                   "trireme serve-plan configs/serving/assistant.toml --tiers "
-                   "configs/serving/language_tiers.toml --svg > plan.svg"},
+                   "trireme serve-plan configs/serving/speech.toml --tiers "
+                   "configs/serving/tiers.toml --svg > plan.svg"},
       .run = [options](CommandIo& io) { return run_serve_plan(*options, io); }};
 }
 

@@ -102,6 +102,7 @@ Json trial_json(const ServedPipeline& pipeline, const Tiers& tiers,
                      {"utilization", pool.busy},
                      {"predicted", pool.predicted}});
   }
+  if (trial.requests == 0) return nullptr;
   return {{"requests_per_s", trial.requests_per_s},
           {"finished_per_s", trial.finished_per_s},
           {"held", trial.held_share},

@@ -6,6 +6,8 @@
 namespace trireme {
 namespace {
 
+constexpr double kLeastShareOfWork = 1.0 / 256.0;  // for one combination
+
 // A combination with its accuracy and the least that placing it costs.
 struct BoundedChoice {
   ModelChoice choice;
@@ -30,19 +32,21 @@ std::vector<BoundedChoice> with_bounds(const ServedPipeline& pipeline, const Tie
 // Goes down from the most accurate combination, so that what is cheapest so far is the cheapest of
 // all that are at least as accurate.
 void add_cheapest(const ServedPipeline& pipeline, const Tiers& tiers,
-                  const std::vector<BoundedChoice>& choices, CostCurve& curve) {
+                  const std::vector<BoundedChoice>& choices, double work, CostCurve& curve) {
+  SearchBudget budget{.left = work, .least = kLeastShareOfWork * work};
   for (const BoundedChoice& one : choices) {
     const double least =
         curve.plans.empty() ? kUnlimited : curve.plans.back().deployment.cost_per_hour();
     if (one.bound >= least) continue;
     ++curve.placed;
-    auto deployment = deploy_work(deployment_problem(pipeline, tiers, one.choice), least);
+    auto deployment = deploy_work(deployment_problem(pipeline, tiers, one.choice), budget, least);
     if (!deployment || deployment->cost_per_hour() >= least) continue;
     const bool replaces =
         !curve.plans.empty() && one.accuracy >= curve.plans.back().accuracy - kAccuracyTolerance;
     if (replaces) curve.plans.pop_back();
     curve.plans.push_back({one.choice, one.accuracy, std::move(*deployment)});
   }
+  curve.is_exact = curve.is_exact && budget.was_enough;
 }
 
 CostCurve curve_by_beams(const ServedPipeline& pipeline, const Tiers& tiers, double least_accuracy,
@@ -60,7 +64,7 @@ CostCurve curve_by_beams(const ServedPipeline& pipeline, const Tiers& tiers, dou
     }
   }
   curve.combinations = int64_t(kept.size());
-  add_cheapest(pipeline, tiers, with_bounds(pipeline, tiers, kept), curve);
+  add_cheapest(pipeline, tiers, with_bounds(pipeline, tiers, kept), limits.work, curve);
   return curve;
 }
 
@@ -98,8 +102,24 @@ CostCurve cost_curve(const ServedPipeline& pipeline, const Tiers& tiers, double 
   const std::vector<ModelChoice> choices =
       all_choices(pipeline, least_accuracy, limits.exact_combinations);
   curve.combinations = int64_t(choices.size());
-  add_cheapest(pipeline, tiers, with_bounds(pipeline, tiers, choices), curve);
+  add_cheapest(pipeline, tiers, with_bounds(pipeline, tiers, choices), limits.work, curve);
   return curve;
+}
+
+void join_curve(CostCurve& curve, const CostCurve& other) {
+  std::vector<ServingPlan> all = std::move(curve.plans);
+  all.insert(all.end(), other.plans.begin(), other.plans.end());
+  std::stable_sort(all.begin(), all.end(), [](const ServingPlan& a, const ServingPlan& b) {
+    return std::pair(-a.accuracy, a.deployment.cost_per_hour()) <
+           std::pair(-b.accuracy, b.deployment.cost_per_hour());
+  });
+  curve.plans.clear();
+  for (ServingPlan& plan : all) {
+    const bool is_cheaper =
+        curve.plans.empty() ||
+        plan.deployment.cost_per_hour() < curve.plans.back().deployment.cost_per_hour();
+    if (is_cheaper) curve.plans.push_back(std::move(plan));
+  }
 }
 
 Tiers only_tier(const Tiers& tiers, size_t tier) {

@@ -19,6 +19,7 @@ struct ModelSearchLimits {
   // a beam search over the models takes the place of that.
   int64_t exact_combinations = 4096;
   int beam_width = 32;    // partial combinations that are kept
+  double work = 2e10;     // for the integer programs (SearchBudget)
   int beam_targets = 12;  // accuracies for which the beam search draws the curve
 };
 
@@ -26,7 +27,7 @@ struct ModelSearchLimits {
 // accurate one first. So the last one with `accuracy` >= target is the answer for a target.
 struct CostCurve {
   std::vector<ServingPlan> plans;
-  bool is_exact = true;
+  bool is_exact = true;      // false: there may be cheaper plans
   int64_t combinations = 0;  // that reach the least accuracy, or that the beam has kept
   int64_t placed = 0;        // for which an integer program was solved
 
@@ -44,7 +45,10 @@ std::vector<ModelChoice> all_choices(const ServedPipeline& pipeline, double targ
 CostCurve cost_curve(const ServedPipeline& pipeline, const Tiers& tiers, double least_accuracy,
                      const ModelSearchLimits& limits = {});
 
-// The same with only the workers of one tier.
+// Takes in the plans of another curve of the same pipeline.
+void join_curve(CostCurve& curve, const CostCurve& other);
+
+// The same tiers with only the workers of one of them.
 Tiers only_tier(const Tiers& tiers, size_t tier);
 
 // Chooses models operator by operator, from the last one back. Of the partial combinations that can

@@ -98,6 +98,32 @@ TEST(BeamSearch, IsExactIfItKeepsEverythingAndElseNeverBetter) {
   EXPECT_GT(narrow_is_exact, cases / 2);
 }
 
+// With hardly any work for the integer programs, the plans are feasible, say that they may not be
+// the best, and are joined with those of single tiers.
+TEST(CostCurve, OfLittleWorkIsFeasibleAndNeverCheaper) {
+  int inexact = 0;
+  for (unsigned seed = 400; seed < 420; ++seed) {
+    RandomServing random(seed);
+    const Tiers tiers = random.tiers(3, 9, 20);
+    const ServedPipeline pipeline = random.pipeline(tiers, 3, 1);
+    const CostCurve exact = cost_curve(pipeline, tiers, 0.0);
+    CostCurve quick = cost_curve(pipeline, tiers, 0.0, {.work = 0.0});
+    inexact += !quick.is_exact;
+    for (size_t tier = 0; tier < tiers.tiers.size(); ++tier) {
+      const CostCurve single = cost_curve(pipeline, only_tier(tiers, tier), 0.0);
+      join_curve(quick, single);
+      EXPECT_LE(cost_of(quick.cheapest(0.0)), cost_of(single.cheapest(0.0)) * (1 + 1e-9));
+    }
+    if (exact.plans.empty()) continue;
+    EXPECT_GE(cost_of(quick.cheapest(0.0)), cost_of(exact.cheapest(0.0)) * (1 - 1e-7));
+    for (const ServingPlan& plan : quick.plans) {
+      EXPECT_TRUE(
+          broken_limits(deployment_problem(pipeline, tiers, plan.choice), plan.deployment).empty());
+    }
+  }
+  EXPECT_GT(inexact, 0);
+}
+
 TEST(PipelineAccuracy, OfPartsIsTheMostThatAnyRestReaches) {
   for (unsigned seed = 300; seed < 320; ++seed) {
     const ServedPipeline pipeline = random_case(seed).pipeline;

@@ -10,7 +10,8 @@ namespace {
 
 constexpr double kSecondsPerHour = 3600.0;
 constexpr double kBytesPerGb = 1e9;
-constexpr double kTolerance = 1e-6;  // of shares and rates in `broken_limits`
+constexpr double kMostWorkers = 1e9;  // a relaxation beyond is none
+constexpr double kTolerance = 1e-6;   // of shares and rates in `broken_limits`
 
 double price_per_hour(const DeploymentProblem::Link& link, double bytes_per_s) {
   return bytes_per_s * kSecondsPerHour * link.price_per_gb / kBytesPerGb;
@@ -253,26 +254,33 @@ std::optional<double> deployment_bound(const DeploymentProblem& problem) {
   return relaxed->cost;
 }
 
-std::optional<Deployment> deploy_work(const DeploymentProblem& problem, double cutoff) {
+std::optional<Deployment> deploy_work(const DeploymentProblem& problem, SearchBudget& budget,
+                                      double cutoff) {
   const DeploymentProgram program(problem, Goal::Cost);
-  const std::optional<LinearAnswer> answer = solve_integers(program.program(), cutoff);
+  const std::optional<LinearAnswer> answer = solve_integers(program.program(), budget, cutoff);
   if (!answer) return std::nullopt;
   return program.deployment(*answer);
 }
 
-Relaxations relax_deployment(const DeploymentProblem& problem) {
+std::optional<Deployment> deploy_work(const DeploymentProblem& problem) {
+  SearchBudget budget;
+  return deploy_work(problem, budget);
+}
+
+Relaxations relax_deployment(const DeploymentProblem& problem, SearchBudget& budget) {
   Relaxations relaxed;
   const DeploymentProgram rate(problem, Goal::LostRate);
-  const std::optional<LinearAnswer> slower = solve_integers(rate.program());
+  const std::optional<LinearAnswer> slower = solve_integers(rate.program(), budget);
   relaxed.rate_share = slower ? 1.0 - rate.lost(*slower) : 0.0;
   for (size_t kind = 0; kind < problem.kinds.size(); ++kind) {
     const DeploymentProgram program(problem, Goal::MoreWorkers, int(kind));
-    const std::optional<LinearAnswer> answer = solve_integers(program.program());
-    relaxed.more_workers.push_back(answer ? std::round(program.more(*answer)) : kUnlimited);
+    const std::optional<LinearAnswer> answer = solve_integers(program.program(), budget);
+    const bool is_enough = answer && program.more(*answer) < kMostWorkers;
+    relaxed.more_workers.push_back(is_enough ? std::round(program.more(*answer)) : kUnlimited);
   }
   for (size_t tier = 0; tier + 1 < size_t(problem.num_tiers); ++tier) {
     const DeploymentProgram program(problem, Goal::FasterLink, int(tier));
-    const std::optional<LinearAnswer> answer = solve_integers(program.program());
+    const std::optional<LinearAnswer> answer = solve_integers(program.program(), budget);
     const double now = std::max(problem.links[tier].bytes_per_s, 1.0);
     const double used = problem.links[tier].bytes_per_s > 0.0 ? problem.utilization : 0.0;
     relaxed.link_bytes_per_s.push_back(

@@ -66,21 +66,25 @@ struct Deployment {
 // deployment keeps the limits.
 std::optional<double> deployment_bound(const DeploymentProblem& problem);
 
-// The cheapest deployment, exactly, or nullopt if none costs less than `cutoff` per hour.
-std::optional<Deployment> deploy_work(const DeploymentProblem& problem, double cutoff = kUnlimited);
+// The cheapest deployment, or nullopt if none costs less than `cutoff` per hour. It is exact as far
+// as the budget goes.
+std::optional<Deployment> deploy_work(const DeploymentProblem& problem, SearchBudget& budget,
+                                      double cutoff = kUnlimited);
+std::optional<Deployment> deploy_work(const DeploymentProblem& problem);  // without a budget
 
 // The integer program that `deploy_work` solves (docs/serving_plan.md). The workers are its first
 // variables, [operator][kind].
 LinearProblem deployment_program(const DeploymentProblem& problem);
 
-// What could be relaxed, alone, so that a deployment exists.
+// What could be relaxed, alone, so that a deployment exists: the smallest changes that were found
+// with the budget.
 struct Relaxations {
   // The share of all rates for which there is a deployment, the largest one.
   double rate_share = 0.0;
   std::vector<double> more_workers;      // [kind] the fewest; kUnlimited: no number is enough
   std::vector<double> link_bytes_per_s;  // [tier] the slowest that is enough; kUnlimited: none
 };
-Relaxations relax_deployment(const DeploymentProblem& problem);
+Relaxations relax_deployment(const DeploymentProblem& problem, SearchBudget& budget);
 
 // Returns what a deployment does not keep: rates, numbers of workers, links, the direction of
 // flows. Empty: it is feasible.

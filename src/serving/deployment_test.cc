@@ -51,7 +51,7 @@ DeploymentProblem random_problem(RandomServing& random, int num_operators, int n
 
 TEST(DeployWork, CostsWhatCbcFinds) {
   int feasible = 0;
-  for (unsigned seed = 0; seed < 150; ++seed) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
     RandomServing random(seed);
     const DeploymentProblem problem =
         random_problem(random, 1 + random.below(3), 1 + random.below(5), 6);
@@ -65,12 +65,12 @@ TEST(DeployWork, CostsWhatCbcFinds) {
         << "seed " << seed << ": " << broken_limits(problem, *deployment).front();
     EXPECT_LE(*deployment_bound(problem), by_cbc * (1 + 1e-9)) << "seed " << seed;
   }
-  EXPECT_GT(feasible, 50);
+  EXPECT_GT(feasible, 30);
 }
 
 // All numbers of workers are tried; the shares that flow are chosen by CBC for each.
 TEST(DeployWork, IsTheCheapestOfAllNumbersOfWorkers) {
-  for (unsigned seed = 1000; seed < 1012; ++seed) {
+  for (unsigned seed = 1000; seed < 1006; ++seed) {
     RandomServing random(seed);
     const DeploymentProblem problem = random_problem(random, 2, 2, 3);
     const LinearProblem program = deployment_program(problem);
@@ -130,7 +130,8 @@ TEST(RelaxDeployment, IsTheSmallest) {
       for (DeploymentProblem::Link& link : problem.links) link.bytes_per_s *= 0.1;
     }
     if (deploy_work(problem)) continue;
-    const Relaxations relaxed = relax_deployment(problem);
+    SearchBudget budget;
+    const Relaxations relaxed = relax_deployment(problem, budget);
     const auto at_rate = [&](double share) {
       DeploymentProblem slower = problem;
       for (DeploymentProblem::Work& work : slower.works) work.items_per_s *= share;

@@ -44,14 +44,20 @@ struct LinearAnswer {
 };
 
 // Solves the problem with every variable continuous. Returns nullopt if no values keep all rows
-// within 1e-9.
-std::optional<LinearAnswer> solve_relaxed(const LinearProblem& problem);
+// within 1e-9. Adds the numbers of the table that it has changed to `work`, if there is one.
+std::optional<LinearAnswer> solve_relaxed(const LinearProblem& problem, double* work = nullptr);
+
+// How much may be done for answers, in numbers of the tables: 1e9 to 1e10 in a second.
+struct SearchBudget {
+  double left = kUnlimited;
+  double least = kUnlimited;  // that one problem may take in any case
+  bool was_enough = true;     // else answers may not be the best ones
+};
 
 // Solves the problem with its integers by branch and bound over `solve_relaxed`. Returns nullopt if
-// no answer costs less than `cutoff`. The answer is exact up to the tolerance of the rows. Throws
-// ContractError if it would need more than `kMostBranches` relaxed problems.
-inline constexpr int64_t kMostBranches = 2'000'000;
-std::optional<LinearAnswer> solve_integers(const LinearProblem& problem,
+// no answer costs less than `cutoff`. The answer is exact up to the tolerance of the rows, unless
+// the budget is not enough: then it is the best one that was found with an eighth of the budget.
+std::optional<LinearAnswer> solve_integers(const LinearProblem& problem, SearchBudget& budget,
                                            double cutoff = kUnlimited);
 
 }  // namespace trireme

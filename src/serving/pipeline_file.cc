@@ -81,7 +81,7 @@ Status assign_operator(WrittenOperator& written, const std::vector<std::string>&
   if (parts.size() == 4 && parts[2] == "inputs") {
     WrittenInput& input = element_named(written.inputs, parts[3]);
     input.where = assignment.origin.where();
-    return assign_bounded({number_field(parts[3], &input.items, 1e-9, 1e9)}, parts[3], assignment);
+    return assign_bounded({number_field(parts[3], &input.items, 1e-6, 1e6)}, parts[3], assignment);
   }
   if (parts.size() >= 5 && parts[2] == "models") {
     WrittenModel& model = element_named(written.models, parts[3]);

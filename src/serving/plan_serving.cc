@@ -26,6 +26,8 @@ Result<ServingAnswer> plan_serving(const ServedPipeline& pipeline, const Tiers& 
   ServingAnswer answer{.target = target, .curve = cost_curve(pipeline, tiers, 0.0, limits)};
   for (size_t tier = 0; tier < tiers.tiers.size(); ++tier) {
     answer.single_tiers.push_back(cost_curve(pipeline, only_tier(tiers, tier), 0.0, limits));
+    // A search that is not exact may have missed such a plan.
+    if (!answer.curve.is_exact) join_curve(answer.curve, answer.single_tiers.back());
   }
   const ServingPlan* cheapest = answer.curve.cheapest(target);
   if (cheapest == nullptr) return refuse_serving(pipeline, tiers, target, answer.curve);

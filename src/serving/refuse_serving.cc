@@ -9,7 +9,8 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kRelaxedChoices = 64;  // combinations of models whose limits are relaxed
+constexpr double kWorkOfRelaxation = 2e7;  // SearchBudget::least
+constexpr size_t kRelaxedChoices = 64;     // combinations of models whose limits are relaxed
 
 // An accuracy, rounded down so that it can be asked for.
 std::string accuracy_text(double accuracy) {
@@ -84,8 +85,9 @@ Relaxations relax_all(const ServedPipeline& pipeline, const Tiers& tiers,
   Relaxations best;
   best.more_workers.assign(tiers.kinds.size(), kUnlimited);
   best.link_bytes_per_s.assign(tiers.tiers.size() - 1, kUnlimited);
+  SearchBudget budget{.left = ModelSearchLimits{}.work, .least = kWorkOfRelaxation};
   for (const ModelChoice& choice : choices) {
-    const Relaxations one = relax_deployment(deployment_problem(pipeline, tiers, choice));
+    const Relaxations one = relax_deployment(deployment_problem(pipeline, tiers, choice), budget);
     best.rate_share = std::max(best.rate_share, one.rate_share);
     const auto take = [](std::vector<double>& a, const std::vector<double>& b) {
       for (size_t i = 0; i < a.size(); ++i) a[i] = std::min(a[i], b[i]);

@@ -91,7 +91,7 @@ class ServingSimulator {
   }
 
   ServingTrialResult run() {
-    plan_arrivals();
+    if (!plan_arrivals()) return {};
     while (!events_.empty()) {
       const Event event = events_.top();
       events_.pop();
@@ -154,10 +154,15 @@ class ServingSimulator {
     return (double(words[0]) + double(words[1]) * 0x1p-32 + 0x1p-33) * 0x1p-32;
   }
 
-  void plan_arrivals() {
-    double per_s = 0.0;
+  bool plan_arrivals() {
+    constexpr double kFewestRequests = 100;
+    double per_s = 0.0, items_per_s = 0.0;
     for (const ArrivalStream& stream : streams_) per_s += stream.per_s;
-    end_s_ = double(trial_.requests) / per_s;
+    for (const double rate : pipeline_.rates()) items_per_s += rate;
+    const double requests =
+        std::min(double(trial_.requests), trial_.most_items * per_s / items_per_s);
+    if (requests < std::min(kFewestRequests, double(trial_.requests))) return false;
+    end_s_ = requests / per_s;
     start_s_ = trial_.warm_up * end_s_;
     for (size_t stream = 0; stream < streams_.size(); ++stream) {
       double at_s = 0.0;
@@ -170,6 +175,7 @@ class ServingSimulator {
     }
     left_.assign(arrived_s_.size(), 0);
     finished_s_.assign(arrived_s_.size(), -1.0);
+    return true;
   }
 
   void arrive(int64_t request, const ArrivalStream& stream) {
@@ -291,6 +297,7 @@ class ServingSimulator {
 
   ServingTrialResult result() const {
     ServingTrialResult result;
+    result.requests = int64_t(arrived_s_.size());
     result.seconds = end_s_ - start_s_;
     for (const ArrivalStream& stream : streams_) result.requests_per_s += stream.per_s;
     add_latencies(result);

@@ -11,6 +11,7 @@ namespace trireme {
 struct ServingTrial {
   uint64_t seed = 1;
   int64_t requests = 20'000;  // of all sources together
+  double most_items = 1e6;    // of all operators; fewer requests are simulated if they become more
   double warm_up = 0.2;       // share of the time of arrivals that is not measured
 };
 
@@ -32,7 +33,8 @@ struct ServedLink {
 // What requests meet: their queues before workers and links. A request is an item of a source with
 // everything that becomes of it; it is finished when nothing of it is left to do.
 struct ServingTrialResult {
-  double seconds = 0.0;         // measured
+  int64_t requests = 0;  // 0: not simulated, because even a hundred of them are too many items
+  double seconds = 0.0;  // measured
   double requests_per_s = 0.0;  // promised, of all sources; joined sources count once
   double finished_per_s = 0.0;  // while requests arrive
   double held_share = 0.0;      // requests that finish / requests that arrive, in the measured time

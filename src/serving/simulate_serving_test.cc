@@ -33,7 +33,7 @@ std::vector<SimulatedCase> feasible_cases(unsigned first_seed, size_t count) {
 }
 
 TEST(SimulateServing, HoldsTheRateWithThePredictedUtilization) {
-  for (const SimulatedCase& one : feasible_cases(0, 25)) {
+  for (const SimulatedCase& one : feasible_cases(0, 15)) {
     const ServingTrialResult trial = simulate_serving(one.pipeline, one.tiers, one.plan);
     EXPECT_NEAR(trial.held_share, 1.0, 0.01);
     EXPECT_NEAR(trial.finished_per_s, trial.requests_per_s, 0.03 * trial.requests_per_s);
@@ -48,7 +48,7 @@ TEST(SimulateServing, HoldsTheRateWithThePredictedUtilization) {
 // One worker fewer, where the others cannot do its work, makes queues grow for ever.
 TEST(SimulateServing, IsNotStableWithOneWorkerFewerWhereThatBinds) {
   int taken = 0;
-  for (const SimulatedCase& one : feasible_cases(100, 20)) {
+  for (const SimulatedCase& one : feasible_cases(100, 14)) {
     const DeploymentProblem problem = deployment_problem(one.pipeline, one.tiers, one.plan.choice);
     for (size_t op = 0; op < problem.works.size(); ++op) {
       for (size_t kind = 0; kind < problem.kinds.size(); ++kind) {
@@ -65,7 +65,7 @@ TEST(SimulateServing, IsNotStableWithOneWorkerFewerWhereThatBinds) {
       }
     }
   }
-  EXPECT_GT(taken, 5);
+  EXPECT_GT(taken, 3);
 }
 
 // A single worker with random arrivals and equal times is the queue M/D/1, whose mean wait is known

@@ -1,23 +1,26 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
 #include "serving/linear_problem.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kWhole = 1e-7;        // a value so close to an integer is one
-constexpr double kLeastSaving = 1e-9;  // of the cost, that is worth another branch
+constexpr double kWhole = 1e-7;           // a value so close to an integer is one
+constexpr double kShareOfBudget = 0.125;  // that one program may take
+constexpr double kLeastSaving = 1e-9;     // of the cost, that is worth another branch
 
 class BranchAndBound {
  public:
-  BranchAndBound(const LinearProblem& problem, double cutoff) : problem_(problem), best_(cutoff) {}
+  BranchAndBound(const LinearProblem& problem, double cutoff, double most_work)
+      : problem_(problem), best_(cutoff), most_work_(most_work) {}
 
   std::optional<LinearAnswer> solve() {
     branch();
     return answer_;
   }
+  double work() const { return work_; }
+  bool is_done() const { return work_ <= most_work_; }
 
  private:
   // True if an answer of this cost is no better than the best one.
@@ -27,8 +30,8 @@ class BranchAndBound {
 
   // Depth first. Bounds of `problem_` are those of the branch.
   void branch() {
-    TRIREME_CHECK(++branches_ <= kMostBranches, "the integer program has too many branches");
-    std::optional<LinearAnswer> relaxed = solve_relaxed(problem_);
+    if (!is_done()) return;
+    std::optional<LinearAnswer> relaxed = solve_relaxed(problem_, &work_);
     if (!relaxed || is_beaten(relaxed->cost)) return;
     const int variable = least_whole(relaxed->values);
     if (variable < 0) return take(std::move(*relaxed));
@@ -78,7 +81,7 @@ class BranchAndBound {
       LinearVariable& variable = fixed.variables[i];
       if (variable.is_integer) variable.lower = variable.upper = round(values[i]);
     }
-    std::optional<LinearAnswer> answer = solve_relaxed(fixed);
+    std::optional<LinearAnswer> answer = solve_relaxed(fixed, &work_);
     if (!answer || is_beaten(answer->cost)) return;
     best_ = answer->cost;
     answer_ = std::move(answer);
@@ -86,14 +89,20 @@ class BranchAndBound {
 
   LinearProblem problem_;
   double best_;
+  double most_work_, work_ = 0.0;
   std::optional<LinearAnswer> answer_;
-  int64_t branches_ = 0;
 };
 
 }  // namespace
 
-std::optional<LinearAnswer> solve_integers(const LinearProblem& problem, double cutoff) {
-  return BranchAndBound(problem, cutoff).solve();
+std::optional<LinearAnswer> solve_integers(const LinearProblem& problem, SearchBudget& budget,
+                                           double cutoff) {
+  const double most_work = std::max(kShareOfBudget * budget.left, budget.least);
+  BranchAndBound search(problem, cutoff, most_work);
+  std::optional<LinearAnswer> answer = search.solve();
+  budget.left = std::max(budget.left - search.work(), 0.0);
+  budget.was_enough = budget.was_enough && search.is_done();
+  return answer;
 }
 
 }  // namespace trireme

@@ -44,6 +44,9 @@ class DualSimplex {
     return std::nullopt;
   }
 
+  // Numbers of the table that were made or changed.
+  double work() const { return (1.0 + pivots_) * double(table_.size()); }
+
  private:
   double& at(int row, int column) {
     return table_[size_t(row) * size_t(columns_) + size_t(column)];
@@ -128,6 +131,7 @@ class DualSimplex {
   }
 
   void pivot(int row, int column) {
+    ++pivots_;
     const double factor = at(row, column);
     for (int c = 0; c < columns_; ++c) at(row, c) /= factor;
     for (int r = 0; r <= num_rows_; ++r) {
@@ -160,17 +164,21 @@ class DualSimplex {
   std::vector<int> variable_of_;  // [column]
   std::vector<int> basis_;        // [row] the column whose variable the row determines
   int num_rows_ = 0, columns_ = 0;
+  double pivots_ = 0.0;
   std::vector<double> table_;
 };
 
 }  // namespace
 
-std::optional<LinearAnswer> solve_relaxed(const LinearProblem& problem) {
+std::optional<LinearAnswer> solve_relaxed(const LinearProblem& problem, double* work) {
   for (const LinearVariable& variable : problem.variables) {
     TRIREME_CHECK(variable.cost >= 0.0 && variable.lower >= 0.0, "a cost or a bound is negative");
     if (variable.upper < variable.lower - kRowTolerance) return std::nullopt;
   }
-  return DualSimplex(problem).solve();
+  DualSimplex simplex(problem);
+  std::optional<LinearAnswer> answer = simplex.solve();
+  if (work != nullptr) *work += simplex.work();
+  return answer;
 }
 
 }  // namespace trireme
