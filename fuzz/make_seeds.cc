@@ -241,6 +241,18 @@ void add_configurations(Seeds& seeds) {
             "[causes.\"Faulty GPU\"]\nclass = \"device lost\"\ndomain = \"device\"\ncount = 148\n"
             "printed_share = 0.301\n[causes.rest]\nshare = 1\n[causes.kill]\nper_day = 5760\n"
             "[mttf_hours]\n8 = 1144.8\n1024 = 7.9\n");
+  seeds.add(
+      "serving_fuzz",
+      "[tiers.edge]\nbytes_per_s = 100.0\nprice_per_gb = 1.0\nlatency_s = 0.1\n[tiers.cloud]\n"
+      "[workers.a]\ntier = \"edge\"\nworkers = 3\nprice_per_hour = 0.1\nmemory_bytes = 10\n"
+      "[workers.b]\ntier = \"cloud\"\nworkers = 2\nprice_per_hour = 2.0\nmemory_bytes = 50\n"
+      "====\n[pipeline]\nname = \"x\"\naccuracy = 0.7\nutilization = 0.8\n"
+      "accuracy_rule = \"measured\"\n[sources.s]\ntier = \"edge\"\nitems_per_s = 10\n"
+      "item_bytes = 4\n[operators.d]\ninputs = { s = 1.0 }\nweight = 2\n"
+      "[operators.d.models.m]\naccuracy = 0.8\nmemory_bytes = 5\noutput_bytes = 1\n"
+      "speeds = { a = 5.0, b = 50.0 }\n[operators.t]\ninputs = { d = 0.5 }\n"
+      "[operators.t.models.n]\nspeeds = { b = 20.0 }\nbatch = 2\n"
+      "[combinations.c]\nd = \"m\"\nt = \"n\"\naccuracy = 0.75\n");
   const char* rules = "failure_rules_fuzz";
   seeds.add(rules,
             "[rules.\"no space\"]\nclass = \"disk full\"\nconfidence = 0.98\n"

@@ -21,6 +21,7 @@ Command drain_command();
 Command failures_command();
 Command scrub_command();
 Command plan_command();
+Command serve_plan_command();
 Command generate_command();
 Command eval_command();
 Command schedule_command();

@@ -158,14 +158,29 @@ struct Store {
   }
 };
 
-// True for a section whose tables have names of the user's choice: [tiers.node] and [devices.a100]
-// of a hardware file, [causes.NAME] of failure rates, [rules.NAME] and [classes.NAME] of failure
-// rules.
-bool has_named_tables(std::string_view section) {
-  for (const std::string_view named : {"tiers", "devices", "causes", "rules", "classes"}) {
-    if (section == named) return true;
+// How deeply the tables of a section have names of the user's choice: [tiers.node] and
+// [devices.a100] of a hardware file, [causes.NAME] of failure rates, [rules.NAME] and
+// [classes.NAME] of failure rules, [sources.NAME], [combinations.NAME] and [workers.NAME] of served
+// pipelines and their tiers, [operators.NAME.models.NAME.speeds].
+int depth_of_named_tables(std::string_view section) {
+  for (const std::string_view named :
+       {"tiers", "devices", "causes", "rules", "classes", "sources", "combinations", "workers"}) {
+    if (section == named) return 1;
   }
-  return false;
+  return section == "operators" ? 4 : 0;
+}
+
+// Adds the values of a node; those of tables down to this depth have keys of their own.
+void add_assignments(const std::string& key, const toml::node& node, const std::string& source,
+                     int depth, std::vector<ConfigAssignment>& assignments) {
+  const toml::table* table = depth > 0 ? node.as_table() : nullptr;
+  if (table == nullptr || table->empty()) {
+    assignments.push_back(make_assignment(key, node, source));
+    return;
+  }
+  for (const auto& [name, inner] : *table) {
+    add_assignments(fmt::format("{}.{}", key, name.str()), inner, source, depth - 1, assignments);
+  }
 }
 
 }  // namespace
@@ -192,16 +207,8 @@ Result<std::vector<ConfigAssignment>> parse_config_text(std::string_view text,
       continue;
     }
     for (const auto& [name, node] : *table) {
-      const std::string key = fmt::format("{}.{}", section.str(), name.str());
-      const toml::table* inner = has_named_tables(section.str()) ? node.as_table() : nullptr;
-      if (inner == nullptr || inner->empty()) {
-        assignments.push_back(make_assignment(key, node, source));
-        continue;
-      }
-      for (const auto& [inner_name, inner_node] : *inner) {
-        assignments.push_back(
-            make_assignment(fmt::format("{}.{}", key, inner_name.str()), inner_node, source));
-      }
+      add_assignments(fmt::format("{}.{}", section.str(), name.str()), node, source,
+                      depth_of_named_tables(section.str()), assignments);
     }
     // An empty section with a misspelt name is reported too.
     const auto& known = config_sections();

@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.h"
+#include "serving/plan_serving.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kWorkOfRelaxation = 2e7;  // SearchBudget::least
+constexpr size_t kRelaxedChoices = 64;     // combinations of models whose limits are relaxed
+
+// An accuracy, rounded down so that it can be asked for.
+std::string accuracy_text(double accuracy) {
+  return fmt::format("{:g}", std::floor(accuracy * 1e4 + 1e-6) / 1e4);
+}
+
+std::string less_accuracy(const CostCurve& curve) {
+  if (curve.plans.empty()) return "";
+  return fmt::format("\n  --accuracy {}: the most for which there is a plan",
+                     accuracy_text(curve.plans.front().accuracy));
+}
+
+Error refuse_accuracy(const ServedPipeline& pipeline, double target, double most,
+                      const CostCurve& curve) {
+  std::string best;
+  for (const ModelChoice& choice : all_choices(pipeline, most, kRelaxedChoices * 64)) {
+    best = fmt::format(", of {},", pipeline.text_of(choice));
+  }
+  return infeasible(fmt::format(
+      "no models reach the accuracy {:g}: the most that they reach{} is {}. Ask for less, or add "
+      "a more accurate model. What would be enough:{}",
+      target, best, accuracy_text(most), less_accuracy(curve)));
+}
+
+// A model of an operator, and the kind of workers that could run it if it had the memory.
+struct MemoryNeed {
+  int model = -1;
+  int kind = -1;
+  double missing_bytes = kUnlimited;
+};
+
+// Returns the model that needs the least more memory, or nullopt if one of them has workers.
+std::optional<MemoryNeed> memory_need(const ServedPipeline& pipeline, const Tiers& tiers, size_t op,
+                                      const std::vector<ModelChoice>& choices) {
+  MemoryNeed need;
+  for (const ModelChoice& choice : choices) {
+    const ServedModel& model = pipeline.operators[op].models[size_t(choice[op])];
+    for (size_t k = 0; k < tiers.kinds.size(); ++k) {
+      const WorkerKind& kind = tiers.kinds[k];
+      const auto speed = model.speeds.find(kind.name);
+      if (speed == model.speeds.end() || speed->second <= 0.0 || kind.workers == 0) continue;
+      const double missing = model.memory_bytes - kind.memory_bytes;
+      if (missing <= 0.0) return std::nullopt;
+      if (missing < need.missing_bytes) need = {choice[op], int(k), missing};
+    }
+  }
+  return need;
+}
+
+Error refuse_memory(const ServedPipeline& pipeline, const Tiers& tiers, size_t op,
+                    const MemoryNeed& need, const CostCurve& curve) {
+  const Operator& one = pipeline.operators[op];
+  if (need.kind < 0) {
+    return infeasible(fmt::format(
+        "no workers for the operator {}: no kind that has workers has a speed for one of its "
+        "models "
+        "with this accuracy. Add a speed for such a model, or workers. What would be enough:{}",
+        one.name, less_accuracy(curve)));
+  }
+  const ServedModel& model = one.models[size_t(need.model)];
+  const WorkerKind& kind = tiers.kinds[size_t(need.kind)];
+  return infeasible(fmt::format(
+      "no worker holds a model of the operator {} with this accuracy. What would be enough, each "
+      "alone:\n  [workers.{}] memory_bytes = {:.0f} instead of {:.0f}, for {}{}",
+      one.name, kind.name, std::ceil(model.memory_bytes), kind.memory_bytes, model.name,
+      less_accuracy(curve)));
+}
+
+// The smallest relaxation of every limit over all combinations.
+Relaxations relax_all(const ServedPipeline& pipeline, const Tiers& tiers,
+                      const std::vector<ModelChoice>& choices) {
+  Relaxations best;
+  best.more_workers.assign(tiers.kinds.size(), kUnlimited);
+  best.link_bytes_per_s.assign(tiers.tiers.size() - 1, kUnlimited);
+  SearchBudget budget{.left = ModelSearchLimits{}.work, .least = kWorkOfRelaxation};
+  for (const ModelChoice& choice : choices) {
+    const Relaxations one = relax_deployment(deployment_problem(pipeline, tiers, choice), budget);
+    best.rate_share = std::max(best.rate_share, one.rate_share);
+    const auto take = [](std::vector<double>& a, const std::vector<double>& b) {
+      for (size_t i = 0; i < a.size(); ++i) a[i] = std::min(a[i], b[i]);
+    };
+    take(best.more_workers, one.more_workers);
+    take(best.link_bytes_per_s, one.link_bytes_per_s);
+  }
+  return best;
+}
+
+Error refuse_rate(const ServedPipeline& pipeline, const Tiers& tiers,
+                  const std::vector<ModelChoice>& choices, const CostCurve& curve) {
+  const Relaxations relaxed = relax_all(pipeline, tiers, choices);
+  std::string text;
+  for (size_t k = 0; k < tiers.kinds.size(); ++k) {
+    if (std::isinf(relaxed.more_workers[k])) continue;
+    const WorkerKind& kind = tiers.kinds[k];
+    text += fmt::format("\n  [workers.{}] workers = {} instead of {}", kind.name,
+                        kind.workers + int64_t(relaxed.more_workers[k]), kind.workers);
+  }
+  bool is_link_enough = false;
+  for (size_t tier = 0; tier + 1 < tiers.tiers.size(); ++tier) {
+    if (std::isinf(relaxed.link_bytes_per_s[tier])) continue;
+    is_link_enough = true;
+    text +=
+        fmt::format("\n  [tiers.{}] bytes_per_s = {:.6g} instead of {:.6g}", tiers.tiers[tier].name,
+                    relaxed.link_bytes_per_s[tier] * (1 + 1e-6), tiers.tiers[tier].bytes_per_s);
+  }
+  const double utilization = pipeline.utilization / std::max(relaxed.rate_share, 1e-300);
+  if (utilization <= 1.0) {
+    text += fmt::format("\n  pipeline.utilization = {:.4g} instead of {:g}",
+                        std::ceil(utilization * 1e4 - 1e-6) / 1e4, pipeline.utilization);
+  }
+  text += less_accuracy(curve);
+  const std::string rates = relaxed.rate_share > 0.0
+                                ? fmt::format("they hold {:.4g} % of the rates of the sources",
+                                              std::floor(1e4 * relaxed.rate_share) / 100.0)
+                                : std::string("they hold no rate at all");
+  return infeasible(
+      fmt::format("the {} too few for the rates at this accuracy: {}. {}{}",
+                  is_link_enough ? "bytes per second of the links are" : "workers are", rates,
+                  text.empty() ? "No single limit is enough; relax several, or lower items_per_s."
+                               : "What would be enough, each alone:",
+                  text));
+}
+
+}  // namespace
+
+Error refuse_serving(const ServedPipeline& pipeline, const Tiers& tiers, double target,
+                     const CostCurve& curve) {
+  const double most = pipeline.most_accuracy(ModelChoice(pipeline.operators.size(), -1));
+  if (most < target - kAccuracyTolerance) return refuse_accuracy(pipeline, target, most, curve);
+  std::vector<ModelChoice> choices =
+      all_choices(pipeline, target, ModelSearchLimits{}.exact_combinations);
+  if (choices.empty()) {
+    choices = beam_search(pipeline, tiers, target, ModelSearchLimits{}.beam_width);
+  }
+  for (size_t op = 0; op < pipeline.operators.size(); ++op) {
+    const auto need = memory_need(pipeline, tiers, op, choices);
+    if (need) return refuse_memory(pipeline, tiers, op, *need, curve);
+  }
+  if (choices.size() > kRelaxedChoices) choices.resize(kRelaxedChoices);
+  return refuse_rate(pipeline, tiers, choices, curve);
+}
+
+}  // namespace trireme
