@@ -6,10 +6,11 @@
 namespace trireme {
 namespace {
 
-// The stage with one layer of each kind that it has.
+// The stage with one layer of each kind that it has; the whole one where layers of more than two
+// kinds do not lie together.
 StageSpec with_few_layers(const ModelSpec& model, StageSpec stage) {
   const std::vector<LayerRun> runs = layer_runs(model, stage);
-  if (runs.empty()) return stage;
+  if (runs.empty() || runs.size() > 2) return stage;
   const int64_t last_of_first_kind = runs.front().first + runs.front().count - 1;
   stage.num_layers = int64_t(runs.size());
   stage.first_layer = runs.size() == 1 ? runs.front().first : last_of_first_kind;
@@ -25,9 +26,11 @@ SizesOfStage::SizesOfStage(const ModelSpec& model, const StageSpec& stage, const
       units_(stage_units(model, with_few_layers(model, stage), shape)),
       unit_of_layer_(layer_kinds(model).size(), -1) {
   shape_.recompute = Recompute::Fit;
+  const StageSpec few = with_few_layers(model, stage);
   size_t unit = stage.has_embedding ? 1 : 0;
-  for (const LayerRun& run : layer_runs(model, stage)) {
-    unit_of_layer_[size_t(run.kind)] = units_.units[unit++].kind;
+  for (const LayerRun& run : layer_runs(model, few)) {
+    unit_of_layer_[size_t(run.kind)] = units_.units[unit].kind;
+    unit += size_t(run.count);
   }
 }
 
