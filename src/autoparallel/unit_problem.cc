@@ -37,9 +37,7 @@ struct MoveCost {
 class UnitProblemBuilder {
  public:
   UnitProblemBuilder(PricedUnit& unit, const UnitSetting& setting)
-      : unit_(unit),
-        setting_(setting),
-        whole_(shard_model(unit.model_, StageShape{.compute = unit.base_.compute})) {
+      : unit_(unit), setting_(setting) {
     unit_.base_.recompute = setting.recompute;
   }
 
@@ -224,10 +222,11 @@ class UnitProblemBuilder {
 
   // ---- redistributions
 
-  double extent(Axis axis) const {
+  double extent(const Dim& dim) const {
     const double tokens = double(mesh().sequences * unit_.model_.seq_len);
-    switch (axis) {
+    switch (dim.axis) {
       case Axis::Token:
+      case Axis::Sample:
         return tokens;
       case Axis::Visit:
         return double(unit_.model_.expert_rows(int64_t(tokens)));
@@ -238,12 +237,12 @@ class UnitProblemBuilder {
       case Axis::SoftmaxPart:
         return 3.0 * double(mesh().num_ranks());
       default:
-        return double(part_of(axis, unit_.model_, whole_).total);
+        return double(dim.extent);
     }
   }
   double bytes_of(const Value& value) const {
     double elements = 1.0;
-    for (const Axis axis : value.dims) elements *= extent(axis);
+    for (const Dim& dim : value.dims) elements *= extent(dim);
     const DType dtype = value.numbers == Numbers::Compute ? unit_.base_.compute : DType::F32;
     return elements * double(size_of(dtype));
   }
@@ -387,7 +386,6 @@ class UnitProblemBuilder {
 
   PricedUnit& unit_;
   const UnitSetting& setting_;
-  ModelShard whole_;
   UnitProblem result_;
   std::vector<std::vector<MeshPlacement>> placements_;  // [node] of values; empty for groups
   std::map<std::tuple<ValueId, MeshPlacement, MeshPlacement, bool, bool>, MoveCost> moves_;

@@ -72,6 +72,8 @@ void TrainProgress::say(const std::string& text) {
 void TrainProgress::on_eval(const EvalReport& report) {
   const std::string bits =
       report.bits_per_byte > 0.0 ? fmt::format(", {:.4f} bits per byte", report.bits_per_byte) : "";
+  const std::string right =
+      report.accuracy ? fmt::format(", {:.2f} % classified right", 100.0 * *report.accuracy) : "";
   std::string rank;
   if (report.best_step >= 0) {
     const std::string best = format_fixed(report.best_loss, 4);
@@ -80,8 +82,8 @@ void TrainProgress::on_eval(const EvalReport& report) {
     best_ = fmt::format("best val {} at {}", best, report.best_step);
     is_newest_shown_ = false;  // the line shows the best validation before this one
   }
-  say(fmt::format("step {}: validation loss {}{}{}", report.step, format_fixed(report.val_loss, 4),
-                  bits, rank));
+  say(fmt::format("step {}: validation loss {}{}{}{}", report.step,
+                  format_fixed(report.val_loss, 4), bits, right, rank));
 }
 
 void TrainProgress::on_sample(const SampleReport& report) {

@@ -190,7 +190,11 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
         {&rank.chunks[c], rank.places[c].previous_chunk, rank.places[c].next_chunk});
   }
   needs.workspace_bytes = plan.num_threads * kWorkspaceBytesPerThread;
-  needs.message_bytes = rank.chunks.front().tables.saved.at("y_TC").bytes();
+  for (const ChunkTables& chunk : rank.chunks) {
+    for (const std::string& name : {std::string(kStageOutput), stage_input_name(chunk.stage)}) {
+      needs.message_bytes = std::max(needs.message_bytes, chunk.tables.saved.at(name).bytes());
+    }
+  }
   const int exchanges = rank.num_ahead > 0 ? 2 : 1;  // buffers for two steps
   needs.exchange_bytes = exchanges * exchange_bytes(rank);
   needs.num_ahead = rank.num_ahead;

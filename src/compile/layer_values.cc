@@ -32,9 +32,8 @@ class ValueLister {
   }
 
   std::vector<LayerValue> run() {
-    const TokenCounts tokens(shard_, shape_);
-    values_.push_back({value_of(layer_.fused.input).name,
-                       aligned_size(Shape{tokens.residual, shard_.d_model}, shape_.compute)});
+    values_.push_back(
+        {value_of(layer_.fused.input).name, aligned_size(stored_.input.shape(), shape_.compute)});
     add_always_stored();
     for (const KeepChoice& choice : choices_) add(choice);
     for (size_t op = 0; op < layer_.fused.ops.size(); ++op) {

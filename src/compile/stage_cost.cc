@@ -6,6 +6,7 @@
 #include "compile/this_machine.h"
 #include "graph/op_tensors.h"
 #include "program/split_layers.h"
+#include "schema/image_net.h"
 
 namespace trireme {
 namespace {
@@ -18,7 +19,8 @@ struct StageMessage {
 
 StageMessage message_of(const RunPlan& plan, const Hardware& hardware) {
   const ModelShard shard = shard_model(plan.model, plan.shape);
-  const int64_t elements = TokenCounts(shard, plan.shape).residual * shard.d_model;
+  const int64_t width = shard.reads_images() ? largest_border(shard) : shard.d_model;
+  const int64_t elements = TokenCounts(shard, plan.shape).residual * width;
   StageMessage message{double(elements * size_of(plan.shape.compute))};
   const double tp = plan.mesh.tp;
   if (!hardware.practice.splits_messages || plan.shape.sequence_parallel) return message;

@@ -53,8 +53,7 @@ std::vector<double> shares_of_whole_layer(const Graph& placed, bool stops_early)
 std::vector<double> shares_of_every_other_product(const Graph& placed, const ModelShard& shard) {
   std::vector<double> shares = shares_of_whole_layer(placed, true);
   const auto columns = [&](ValueId id) {
-    const std::span<const Axis> dims = placed.values[size_t(id)].dims;
-    return double(part_of(dims.subspan(1), shard, shard).count);
+    return double(part_of(placed.values[size_t(id)].column_dims(), shard).count);
   };
   int num_products = 0;
   for (size_t i = 0; i < placed.ops.size(); ++i) {

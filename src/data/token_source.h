@@ -8,22 +8,24 @@ namespace trireme {
 // Stands in `targets` for a token that the loss leaves out.
 inline constexpr int32_t kUncountedTarget = -1;
 
-// A source of training sequences. A sample depends only on its global number, so the only state is
-// the position of the run, and ranks divide the work by dividing the numbers.
+// A source of training samples: sequences of tokens, or images. A sample depends only on its global
+// number, so the only state is the position of the run, and ranks divide the work by dividing the
+// numbers.
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
 
-  // Every token is in [0, vocab_size).
+  // Every token is in [0, vocab_size); of images, every class.
   virtual int64_t vocab_size() const = 0;
 
   // The token that ends a document where those of one sequence do not see each other
   // (documents.h); -1: a sequence is one document.
   virtual int32_t document_end() const { return -1; }
 
-  // Writes one sequence: targets[t] is the token that follows inputs[t], or kUncountedTarget. Both
-  // spans have seq_len elements. Several threads may call it, and it allocates no heap memory.
-  // Throws IoError for a damaged file.
+  // Writes one sample. Of a sequence, targets[t] is the token that follows inputs[t], or
+  // kUncountedTarget, and both spans have seq_len elements. Of an image, `inputs` are its bytes
+  // [row, column, channel], four in a word, and there is one target, its class. Several threads may
+  // call it, and it allocates no heap memory. Throws IoError for a damaged file.
   virtual void read_sample(uint64_t global_sample, std::span<int32_t> inputs,
                            std::span<int32_t> targets) const = 0;
 
@@ -38,10 +40,11 @@ class TokenSource {
 // Reads consecutive samples, starting with `first_sample`, one after the other.
 inline void read_sequences(const TokenSource& source, uint64_t first_sample, int64_t num_sequences,
                            std::span<int32_t> inputs, std::span<int32_t> targets) {
-  const size_t seq_len = inputs.size() / size_t(num_sequences);
+  const size_t words = inputs.size() / size_t(num_sequences);
+  const size_t num_targets = targets.size() / size_t(num_sequences);
   for (size_t i = 0; i < size_t(num_sequences); ++i) {
-    source.read_sample(first_sample + i, inputs.subspan(i * seq_len, seq_len),
-                       targets.subspan(i * seq_len, seq_len));
+    source.read_sample(first_sample + i, inputs.subspan(i * words, words),
+                       targets.subspan(i * num_targets, num_targets));
   }
 }
 

@@ -29,8 +29,29 @@ enum class Axis : uint8_t {
   Choice,        // experts that one token visits
   AdapterRank,   // inner axis of an adapter (model.lora_rank)
   SoftmaxPart,   // maximum, sum and target logit of the softmax over a part of the vocabulary
+  Sample,        // images of a micro-batch
+  Row,           // rows of pixels of an image
+  Column,        // columns of pixels
+  Channel,       // numbers of a pixel
+  Feature,       // numbers of an image without rows and columns
+  WindowRow,     // rows of pixels that an output pixel of a convolution reads
+  WindowColumn,  // columns of them
 };
-inline constexpr int kNumAxes = int(Axis::SoftmaxPart) + 1;
+inline constexpr int kNumAxes = int(Axis::WindowColumn) + 1;
+
+// A dim of a tensor: what it counts, and how many there are in the whole tensor. Tokens, samples,
+// visits and sequences are as many as a micro-batch has; their extent is 0.
+struct Dim {
+  Dim(Axis counted, int64_t number = 0, int64_t multiple = 1)  // NOLINT: an axis is a dim
+      : axis(counted), extent(number), granule(multiple) {}
+
+  Axis axis;
+  int64_t extent;
+  int64_t granule;  // parts of the dim are multiples of it
+
+  friend bool operator==(const Dim&, const Dim&) = default;
+  friend bool operator==(const Dim& dim, Axis axis) { return dim.axis == axis; }
+};
 
 std::string_view name_of(Axis axis);  // "kv_head"
 char letter_of(Axis axis);            // in the suffixes of tensors' names: T, R, n, C, H, ...

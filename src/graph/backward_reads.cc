@@ -20,9 +20,13 @@ std::vector<ValueId> read_by_backward(const Graph& graph, const Op& op) {
     case OpKind::Activation:
     case OpKind::Route:
     case OpKind::Lookup:
+    case OpKind::BatchNorm:
       return op.inputs;
+    case OpKind::Pool:  // the largest pixel is found again
+      return op.averages ? std::vector<ValueId>{} : op.inputs;
     case OpKind::Scale:
     case OpKind::Linear:
+    case OpKind::Convolution:
     case OpKind::GroupedLinear:
     case OpKind::SoftmaxParts:  // W alone reads the input
       return has_weight_grad(graph, op) ? op.inputs : std::vector<ValueId>{};

@@ -8,9 +8,9 @@
 namespace trireme {
 namespace {
 
-std::string axes_of(const std::vector<Axis>& dims) {
+std::string axes_of(const std::vector<Dim>& dims) {
   std::vector<std::string_view> names;
-  for (const Axis axis : dims) names.push_back(name_of(axis));
+  for (const Dim& dim : dims) names.push_back(name_of(dim.axis));
   return fmt::format("{}", fmt::join(names, " "));
 }
 
@@ -62,11 +62,13 @@ std::string fused_text(const Graph& graph, const Op& op) {
 
 std::string_view name_of(OpKind kind) {
   constexpr std::string_view kNames[] = {
-      "lookup",     "norm",          "linear",        "grouped_linear",
-      "rope",       "concat",        "attention",     "latent_attention",
-      "activation", "dropout",       "scale",         "add",
-      "route",      "count",         "choose",        "dispatch",
-      "combine",    "softmax_parts", "cross_entropy", "redistribute"};
+      "lookup",      "norm",          "linear",        "grouped_linear",
+      "rope",        "concat",        "attention",     "latent_attention",
+      "activation",  "dropout",       "scale",         "add",
+      "route",       "count",         "choose",        "dispatch",
+      "combine",     "softmax_parts", "cross_entropy", "pixels",
+      "convolution", "batch_norm",    "pool",          "flatten",
+      "redistribute"};
   return kNames[int(kind)];
 }
 

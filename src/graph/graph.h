@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "graph/axis.h"
+#include "schema/image_window.h"
 #include "schema/logit_side.h"
 #include "schema/mesh.h"
 #include "schema/placement.h"
@@ -18,7 +20,7 @@ using ValueId = int;
 using ParamId = int;
 
 // Which numbers a value has: those of the run's compute dtype, or a dtype of its own.
-enum class Numbers : uint8_t { Compute, F32, I32 };
+enum class Numbers : uint8_t { Compute, F32, I32, U8 };
 
 // How a value lies over the ranks of every axis inside a unit.
 struct ValuePlacement {
@@ -34,13 +36,23 @@ struct ValuePlacement {
   friend bool operator==(const ValuePlacement&, const ValuePlacement&) = default;
 };
 
-// An edge of the graph: the first axis counts rows, the others together count columns. The pass
-// `place` fills in the placement.
+// An edge of the graph: the first dims together count rows, the others together count columns. The
+// pass `place` fills in the placement.
 struct Value {
   std::string name;
-  std::vector<Axis> dims;
+  std::vector<Dim> dims;
   Numbers numbers = Numbers::Compute;
   ValuePlacement placement = {};
+  size_t num_row_dims = 1;  // more for images: sample row column
+
+  std::span<const Dim> row_dims() const { return std::span(dims).first(num_row_dims); }
+  std::span<const Dim> column_dims() const { return std::span(dims).subspan(num_row_dims); }
+  // Rows for each of those that a micro-batch has: pixels of an image, or 1.
+  int64_t inner_rows() const {
+    int64_t rows = 1;
+    for (size_t i = 1; i < num_row_dims; ++i) rows *= dims[i].extent;
+    return rows;
+  }
 };
 
 enum class ParamInit { Normal, Zero, One, Constant };
@@ -49,14 +61,17 @@ enum class ParamInit { Normal, Zero, One, Constant };
 // are flattened, the last one fastest.
 struct Param {
   std::string name;  // inside its unit: "attn.wq"
-  std::vector<Axis> rows;
-  std::vector<Axis> columns;
+  std::vector<Dim> rows;
+  std::vector<Dim> columns;
   ParamInit init = ParamInit::Normal;
   double stddev = 0.0;  // Normal only
   double value = 0.0;   // Constant only
   // Above 0: the parameter is not trained by gradient. Its gradient counts the tokens of every
   // expert, and Step moves it by so much towards an even load.
   double balance_rate = 0.0;
+  // Above 0: likewise. Its gradient is the sum of a statistic over micro-batches, and Step moves
+  // the parameter by this share of the way towards the mean.
+  double running_rate = 0.0;
   int64_t expert = -1;            // the expert to which it belongs, or -1
   bool adjoins_previous = false;  // lies in memory right behind the parameter before it
   bool is_trained = true;         // false: nobody asks for its gradient, and none is computed
@@ -85,6 +100,11 @@ enum class OpKind : uint8_t {
   Combine,       // rows of experts, added up by token
   SoftmaxParts,  // the vocabulary projection and the softmax over a part of the vocabulary
   CrossEntropy,  // joins the parts; loss of every token
+  Pixels,        // bytes of images as numbers
+  Convolution,   // every output pixel from a window of pixels
+  BatchNorm,     // every channel by its mean and variance over the micro-batch
+  Pool,          // maximum or mean of a window, channel by channel
+  Flatten,       // all numbers of an image side by side
   Redistribute,  // from one placement over the ranks of a mesh axis to another
 };
 std::string_view name_of(OpKind kind);
@@ -139,6 +159,9 @@ struct Op {
   std::optional<EdgeChange> leave = {};
   std::string dropout = {};
   ValueId late_residual = -1;
+
+  ImageWindow window = {};  // Convolution, Pool: of one image
+  bool averages = false;    // Pool: the mean, not the maximum
 };
 
 // The computation of one unit of a model: the embedding, a layer or the head. Pure data. Ops stand

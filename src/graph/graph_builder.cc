@@ -23,12 +23,10 @@ std::string bias_of(const std::string& weight) {
   return bias;
 }
 
-std::vector<Axis> columns_of(const std::vector<Axis>& dims) {
-  return {dims.begin() + 1, dims.end()};
-}
+std::vector<Dim> columns_of(const std::vector<Dim>& dims) { return {dims.begin() + 1, dims.end()}; }
 
-std::vector<Axis> with_rows(Axis rows, const std::vector<Axis>& columns) {
-  std::vector<Axis> dims = {rows};
+std::vector<Dim> with_rows(const Dim& rows, const std::vector<Dim>& columns) {
+  std::vector<Dim> dims = {rows};
   dims.insert(dims.end(), columns.begin(), columns.end());
   return dims;
 }
@@ -66,12 +64,21 @@ GraphBuilder::GraphBuilder(const ModelSpec& model, std::string unit) : model_(mo
   graph_.unit = std::move(unit);
 }
 
-ValueId GraphBuilder::add_value(std::string name, std::vector<Axis> dims, Numbers numbers) {
-  graph_.values.push_back({std::move(name), std::move(dims), numbers});
+ValueId GraphBuilder::add_value(std::string name, std::vector<Dim> dims, Numbers numbers) {
+  graph_.values.push_back({std::move(name), whole(std::move(dims)), numbers});
   return ValueId(graph_.values.size()) - 1;
 }
 
+std::vector<Dim> GraphBuilder::whole(std::vector<Dim> dims) const {
+  for (Dim& dim : dims) {
+    if (dim.extent == 0) dim = dim_of(dim.axis, model_);
+  }
+  return dims;
+}
+
 ParamId GraphBuilder::add_param(Param param) {
+  param.rows = whole(std::move(param.rows));
+  param.columns = whole(std::move(param.columns));
   const auto declared = std::find_if(graph_.params.begin(), graph_.params.end(),
                                      [&](const Param& p) { return p.name == param.name; });
   if (declared != graph_.params.end()) return ParamId(declared - graph_.params.begin());
@@ -80,8 +87,8 @@ ParamId GraphBuilder::add_param(Param param) {
   return ParamId(graph_.params.size()) - 1;
 }
 
-ParamId GraphBuilder::add_matrix(const std::string& name, std::vector<Axis> rows,
-                                 std::vector<Axis> columns, double stddev) {
+ParamId GraphBuilder::add_matrix(const std::string& name, std::vector<Dim> rows,
+                                 std::vector<Dim> columns, double stddev) {
   return add_param({.name = name,
                     .rows = std::move(rows),
                     .columns = std::move(columns),
@@ -90,7 +97,7 @@ ParamId GraphBuilder::add_matrix(const std::string& name, std::vector<Axis> rows
 }
 
 ValueId GraphBuilder::add_op(OpKind kind, std::string name, std::vector<ValueId> inputs,
-                             std::vector<ParamId> params, std::vector<Axis> dims, Numbers numbers) {
+                             std::vector<ParamId> params, std::vector<Dim> dims, Numbers numbers) {
   const ValueId out = add_value(name, std::move(dims), numbers);
   graph_.ops.push_back({kind,
                         std::move(name),
@@ -104,7 +111,7 @@ ValueId GraphBuilder::add_op(OpKind kind, std::string name, std::vector<ValueId>
   return out;
 }
 
-const std::vector<Axis>& GraphBuilder::dims_of(ValueId value) const {
+const std::vector<Dim>& GraphBuilder::dims_of(ValueId value) const {
   TRIREME_CHECK(value >= 0 && value < ValueId(graph_.values.size()), "no such value");
   return graph_.values[size_t(value)].dims;
 }
@@ -114,8 +121,10 @@ double GraphBuilder::residual_stddev() const {
                                     : model_.init_stddev;
 }
 
-ValueId GraphBuilder::input(const std::string& name, std::vector<Axis> dims, Numbers numbers) {
+ValueId GraphBuilder::input(const std::string& name, std::vector<Dim> dims, Numbers numbers,
+                            size_t num_row_dims) {
   graph_.input = add_value(name, std::move(dims), numbers);
+  graph_.values.back().num_row_dims = num_row_dims;
   return graph_.input;
 }
 
@@ -144,7 +153,7 @@ ValueId GraphBuilder::head_norm(const std::string& name, ValueId x) {
 }
 
 ValueId GraphBuilder::add_norm(const std::string& name, ValueId x,
-                               const std::vector<Axis>& columns) {
+                               const std::vector<Dim>& columns) {
   std::vector<ParamId> params;
   if (model_.norm_gain) {
     params.push_back(add_param({.name = name + ".gain", .rows = columns, .init = ParamInit::One}));
@@ -155,14 +164,14 @@ ValueId GraphBuilder::add_norm(const std::string& name, ValueId x,
   return add_op(OpKind::Norm, name, {x}, std::move(params), dims_of(x));
 }
 
-ValueId GraphBuilder::add_linear(const std::string& weight, ValueId x, std::vector<Axis> out,
+ValueId GraphBuilder::add_linear(const std::string& weight, ValueId x, std::vector<Dim> out,
                                  double stddev) {
   std::vector<ParamId> params = {add_matrix(weight, out, columns_of(dims_of(x)), stddev)};
   const std::string bias = bias_of(weight);
   if (model_.bias && !bias.empty()) {
     params.push_back(add_param({.name = bias, .rows = out, .init = ParamInit::Zero}));
   }
-  const std::vector<Axis> dims = with_rows(dims_of(x).front(), out);
+  const std::vector<Dim> dims = with_rows(dims_of(x).front(), out);
   const ValueId y = add_op(OpKind::Linear, weight, {x}, std::move(params), dims);
   if (is_target(model_, weight)) add_adapter(weight, x, out);
   return y;
@@ -170,9 +179,9 @@ ValueId GraphBuilder::add_linear(const std::string& weight, ValueId x, std::vect
 
 // The standard deviation of `a` is that of PEFT's initial values, which are uniform up to
 // 1 / sqrt(columns of x).
-void GraphBuilder::add_adapter(const std::string& weight, ValueId x, const std::vector<Axis>& out) {
-  const std::vector<Axis> in = columns_of(dims_of(x));
-  const double width = double(part_of(in, model_, shard_model(model_, {})).total);
+void GraphBuilder::add_adapter(const std::string& weight, ValueId x, const std::vector<Dim>& out) {
+  const std::vector<Dim> in = columns_of(dims_of(x));
+  const double width = double(part_of(in, shard_model(model_, {})).total);
   Param a{.name = weight + ".lora_a", .rows = {Axis::AdapterRank}, .columns = in};
   a.stddev = 1.0 / std::sqrt(3.0 * width);
   Param b{.name = weight + ".lora_b", .rows = out, .columns = {Axis::AdapterRank}};
@@ -184,7 +193,7 @@ void GraphBuilder::add_adapter(const std::string& weight, ValueId x, const std::
   op.adapters.push_back({0, a_id, b_id});
 }
 
-ValueId GraphBuilder::linear(const std::string& weight, ValueId x, std::vector<Axis> out) {
+ValueId GraphBuilder::linear(const std::string& weight, ValueId x, std::vector<Dim> out) {
   return add_linear(weight, x, std::move(out), model_.init_stddev);
 }
 
@@ -197,7 +206,7 @@ ValueId GraphBuilder::rope(ValueId x) {
 }
 
 ValueId GraphBuilder::concat(const std::string& name, ValueId x, ValueId y, Axis columns) {
-  std::vector<Axis> dims = dims_of(x);
+  std::vector<Dim> dims = dims_of(x);
   dims.back() = columns;
   return add_op(OpKind::Concat, name, {x, y}, {}, std::move(dims));
 }
@@ -216,14 +225,16 @@ void GraphBuilder::mark_logit_side(ValueId value, LogitSide side) {
 ValueId GraphBuilder::attention(const std::string& name, ValueId q, ValueId k, ValueId v) {
   mark_logit_side(q, LogitSide::Query);
   mark_logit_side(k, LogitSide::Key);
-  std::vector<Axis> dims = dims_of(q);
+  std::vector<Dim> dims = dims_of(q);
   dims.back() = dims_of(v).back();
   return add_op(OpKind::Attention, name, {q, k, v}, {}, std::move(dims));
 }
 
 ValueId GraphBuilder::activation(ValueId x) {
-  return add_op(OpKind::Activation, graph_.values[size_t(x)].name + ".activation", {x}, {},
-                dims_of(x));
+  const ValueId y = add_op(OpKind::Activation, graph_.values[size_t(x)].name + ".activation", {x},
+                           {}, dims_of(x));
+  graph_.values.back().num_row_dims = value(x).num_row_dims;
+  return y;
 }
 
 ValueId GraphBuilder::swiglu(ValueId gate, ValueId up) {
@@ -246,7 +257,9 @@ ValueId GraphBuilder::dropout(const std::string& site, ValueId x) {
 }
 
 ValueId GraphBuilder::add(const std::string& name, ValueId x, ValueId y) {
-  return add_op(OpKind::Add, name, {x, y}, {}, dims_of(x));
+  const ValueId sum = add_op(OpKind::Add, name, {x, y}, {}, dims_of(x));
+  graph_.values.back().num_row_dims = value(x).num_row_dims;
+  return sum;
 }
 
 ParamId GraphBuilder::router_weight(const std::string& router) {
@@ -318,13 +331,14 @@ ValueId GraphBuilder::combine(const std::string& name, ValueId rows) {
 }
 
 ValueId GraphBuilder::softmax_parts(const std::string& weight, ValueId x) {
-  const ParamId matrix = add_matrix(weight, {Axis::Vocabulary}, {Axis::Width}, model_.init_stddev);
-  return add_op(OpKind::SoftmaxParts, weight, {x}, {matrix}, {Axis::SoftmaxPart, Axis::Token},
-                Numbers::F32);
+  const ParamId matrix =
+      add_matrix(weight, {Axis::Vocabulary}, columns_of(dims_of(x)), model_.init_stddev);
+  return add_op(OpKind::SoftmaxParts, weight, {x}, {matrix},
+                {Axis::SoftmaxPart, dims_of(x).front()}, Numbers::F32);
 }
 
 ValueId GraphBuilder::cross_entropy(ValueId parts) {
-  return add_op(OpKind::CrossEntropy, "loss", {parts}, {}, {Axis::Token}, Numbers::F32);
+  return add_op(OpKind::CrossEntropy, "loss", {parts}, {}, {dims_of(parts).back()}, Numbers::F32);
 }
 
 }  // namespace trireme

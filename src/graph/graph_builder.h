@@ -16,8 +16,8 @@ class GraphBuilder {
  public:
   GraphBuilder(const ModelSpec& model, std::string unit);
 
-  ValueId input(const std::string& name, std::vector<Axis> dims,
-                Numbers numbers = Numbers::Compute);
+  ValueId input(const std::string& name, std::vector<Dim> dims, Numbers numbers = Numbers::Compute,
+                size_t num_row_dims = 1);
   // Returns the graph; the builder is empty then.
   Graph output(ValueId value);
 
@@ -27,7 +27,9 @@ class GraphBuilder {
   ValueId head_norm(const std::string& name, ValueId x);
   // Parameters "attn.wq" and, where the model has biases, "attn.bq". With an adapter
   // (model.lora_targets) also "attn.wq.lora_a" and "attn.wq.lora_b".
-  ValueId linear(const std::string& weight, ValueId x, std::vector<Axis> out);
+  ValueId linear(const std::string& weight, ValueId x, std::vector<Dim> out);
+  // The same with initial values for ReLU (He et al. 2015).
+  ValueId relu_linear(const std::string& weight, ValueId x, int64_t features);
   // A linear op that ends on the residual stream: its initial values may be scaled by depth.
   ValueId project(const std::string& weight, ValueId x);
   ValueId rope(ValueId x);
@@ -56,24 +58,41 @@ class GraphBuilder {
   ValueId experts(const std::string& prefix, const Dispatched& visits);
   ValueId combine(const std::string& name, ValueId rows);
 
+  // Images: values [sample row column | channel].
+  ValueId pixels(ValueId bytes);
+  // Filters "conv1.w" [channel x window_row window_column channel], with a bias unless a norm
+  // follows.
+  ValueId convolution(const std::string& name, ValueId x, int64_t filters,
+                      const ImageWindow& window, bool has_bias);
+  ValueId batch_norm(const std::string& name, ValueId x);
+  ValueId pool(const std::string& name, ValueId x, const ImageWindow& window, bool averages);
+  ValueId flatten(ValueId x);
+
+  const Value& value(ValueId id) const { return graph_.values[size_t(id)]; }
+
   ValueId softmax_parts(const std::string& weight, ValueId x);
   ValueId cross_entropy(ValueId parts);
 
  private:
-  ValueId add_norm(const std::string& name, ValueId x, const std::vector<Axis>& columns);
-  ValueId add_value(std::string name, std::vector<Axis> dims, Numbers numbers = Numbers::Compute);
+  ValueId add_norm(const std::string& name, ValueId x, const std::vector<Dim>& columns);
+  ValueId add_value(std::string name, std::vector<Dim> dims, Numbers numbers = Numbers::Compute);
   ParamId add_param(Param param);  // or finds the one of this name
-  ParamId add_matrix(const std::string& name, std::vector<Axis> rows, std::vector<Axis> columns,
+  ParamId add_matrix(const std::string& name, std::vector<Dim> rows, std::vector<Dim> columns,
                      double stddev);
   // Marks the parameters of the product that makes q or k.
   void mark_logit_side(ValueId value, LogitSide side);
   ValueId add_op(OpKind kind, std::string name, std::vector<ValueId> inputs,
-                 std::vector<ParamId> params, std::vector<Axis> dims,
+                 std::vector<ParamId> params, std::vector<Dim> dims,
                  Numbers numbers = Numbers::Compute);
-  ValueId add_linear(const std::string& weight, ValueId x, std::vector<Axis> out, double stddev);
+  ValueId add_linear(const std::string& weight, ValueId x, std::vector<Dim> out, double stddev);
   // Beside the linear op that was added last.
-  void add_adapter(const std::string& weight, ValueId x, const std::vector<Axis>& out);
-  const std::vector<Axis>& dims_of(ValueId value) const;
+  void add_adapter(const std::string& weight, ValueId x, const std::vector<Dim>& out);
+  const std::vector<Dim>& dims_of(ValueId value) const;
+  // An op of images whose output has other rows, columns or channels than x.
+  ValueId add_image_op(OpKind kind, const std::string& name, ValueId x, std::vector<ParamId> params,
+                       const ImageWindow& window, int64_t channels);
+  // Dims that say no extent have that of the model.
+  std::vector<Dim> whole(std::vector<Dim> dims) const;
   ParamId router_weight(const std::string& router);
   std::vector<ParamId> balancing_bias(const std::string& bias);
   double residual_stddev() const;

@@ -16,7 +16,8 @@ bool is_shard(const Placement& placement, int dim) { return placement == Placeme
 
 // The dim of a value that shard(1) over tp or cp parts: the first column axis that tp can share.
 size_t shared_column(const Value& value) {
-  const auto shared = std::find_if(value.dims.begin() + 1, value.dims.end(), is_cut_by_tp);
+  const auto columns = value.dims.begin() + std::ptrdiff_t(value.num_row_dims);
+  const auto shared = std::find_if(columns, value.dims.end(), is_cut);
   return size_t(shared - value.dims.begin());
 }
 
@@ -55,9 +56,10 @@ GraphLabels::Extent GraphLabels::visits(const ValuePlacement* placement) const {
 GraphLabels::Extent GraphLabels::extent_of(const Value& value, size_t dim,
                                            const ValuePlacement* placement) const {
   const auto whole = [](int64_t total) { return Extent{total, total}; };
-  const Axis axis = value.dims[dim];
+  const Dim& counted = value.dims[dim];
   const bool is_cut_by_columns = placement != nullptr && shared_column(value) == dim;
-  switch (axis) {
+  switch (counted.axis) {
+    case Axis::Sample:
     case Axis::Token: {
       Extent tokens = whole(layout_.micro_sequences * model_.seq_len);
       if (placement == nullptr) return tokens;
@@ -82,9 +84,9 @@ GraphLabels::Extent GraphLabels::extent_of(const Value& value, size_t dim,
     default:
       break;
   }
-  Extent extent = whole(part_of(axis, model_, whole_).total);
+  Extent extent = whole(counted.extent);
   if (is_cut_by_columns && is_shard(placement->tp, 1)) {
-    extent.count = part_of(axis, model_, shard_).count;
+    extent.count = part_of(counted, shard_).count;
   }
   if (is_cut_by_columns && is_shard(placement->cp, 1)) extent.count /= layout_.cp;
   return extent;
@@ -100,7 +102,7 @@ std::vector<std::string> GraphLabels::dims(ValueId id) const {
   const Value& value = graph_.values[size_t(id)];
   std::vector<std::string> texts;
   for (size_t dim = 0; dim < value.dims.size(); ++dim) {
-    texts.push_back(text_of(value.dims[dim], extent_of(value, dim, placement_at(id))));
+    texts.push_back(text_of(value.dims[dim].axis, extent_of(value, dim, placement_at(id))));
   }
   return texts;
 }
@@ -142,27 +144,27 @@ std::vector<ParamId> GraphLabels::held_params(const Op& op) const {
   return held;
 }
 
-std::string GraphLabels::axes_text(const std::vector<Axis>& axes) const {
+std::string GraphLabels::dims_text(const std::vector<Dim>& dims) const {
   std::vector<std::string> texts;
-  for (const Axis axis : axes) {
-    const AxisPart part = part_of(axis, model_, shard_);
-    texts.push_back(text_of(axis, {part.count, part.total}));
+  for (const Dim& dim : dims) {
+    const AxisPart part = part_of(dim, shard_);
+    texts.push_back(text_of(dim.axis, {part.count, part.total}));
   }
   return joined(texts, " ");
 }
 
 std::string GraphLabels::param_dims(ParamId id) const {
   const Param& param = graph_.params[size_t(id)];
-  const std::string rows = axes_text(param.rows);
-  return param.is_matrix() ? rows + " x " + axes_text(param.columns) : rows;
+  const std::string rows = dims_text(param.rows);
+  return param.is_matrix() ? rows + " x " + dims_text(param.columns) : rows;
 }
 
 std::string GraphLabels::param_shape(ParamId id) const {
   const Param& param = graph_.params[size_t(id)];
-  const AxisPart rows = part_of(param.rows, model_, shard_);
+  const AxisPart rows = part_of(param.rows, shard_);
   std::string here = std::to_string(rows.count), all = std::to_string(rows.total);
   if (param.is_matrix()) {
-    const AxisPart columns = part_of(param.columns, model_, shard_);
+    const AxisPart columns = part_of(param.columns, shard_);
     here += fmt::format(" x {}", columns.count);
     all += fmt::format(" x {}", columns.total);
   }

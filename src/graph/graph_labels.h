@@ -41,7 +41,7 @@ class GraphLabels {
   Extent extent_of(const Value& value, size_t dim, const ValuePlacement* placement) const;
   Extent visits(const ValuePlacement* placement) const;
   std::string text_of(Axis axis, const Extent& extent) const;
-  std::string axes_text(const std::vector<Axis>& axes) const;
+  std::string dims_text(const std::vector<Dim>& dims) const;
   int ranks_along(MeshAxis axis) const;
   const ValuePlacement* placement_at(ValueId value) const;
 

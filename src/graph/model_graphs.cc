@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "graph/graph_builder.h"
+#include "graph/image_graphs.h"
 
 namespace trireme {
 namespace {
@@ -12,7 +13,7 @@ std::string layer_name(int64_t layer) { return fmt::format("layers.{}", layer); 
 // Keys and values are made from a latent, queries too where they have one. All heads share the part
 // of the keys that has positions.
 ValueId latent_attention(GraphBuilder& g, const ModelSpec& model, ValueId h) {
-  const std::vector<Axis> queries = {Axis::Head, Axis::KeyWidth};
+  const std::vector<Dim> queries = {Axis::Head, Axis::KeyWidth};
   const bool has_q_latent = model.q_lora_rank > 0;
   ValueId q = has_q_latent ? g.linear("attn.wq_down", h, {Axis::QueryLatent})
                            : g.linear("attn.wq", h, queries);
@@ -66,6 +67,7 @@ ValueId mixture_of_experts(GraphBuilder& g, const ModelSpec& model, ValueId h) {
 }  // namespace
 
 Graph embedding_graph(const ModelSpec& model) {
+  if (model.reads_images()) return first_image_graph(model);
   GraphBuilder g(model, "embedding");
   const ValueId tokens = g.input("tokens", {Axis::Token}, Numbers::I32);
   const char* positions = model.rope ? "" : "embedding.positions";
@@ -75,6 +77,7 @@ Graph embedding_graph(const ModelSpec& model) {
 }
 
 Graph layer_graph(const ModelSpec& model, int64_t layer) {
+  if (model.reads_images()) return block_graph(model, layer, layer_name(layer));
   GraphBuilder g(model, layer_name(layer));
   const auto feed_forward = [&](ValueId h) {
     if (model.has_experts(layer)) return mixture_of_experts(g, model, h);
@@ -95,6 +98,7 @@ Graph layer_graph(const ModelSpec& model, int64_t layer) {
 }
 
 Graph head_graph(const ModelSpec& model) {
+  if (model.reads_images()) return image_head_graph(model);
   GraphBuilder g(model, "head");
   const ValueId y = g.input("y", {Axis::Token, Axis::Width});
   const ValueId h = model.final_norm ? g.norm("final_norm", y) : y;

@@ -12,6 +12,7 @@ namespace trireme {
 // The graphs of a model, one for each unit, as their formulas read. Everything else that a stage
 // needs is derived from them, once `stack` has joined their products: parameters, placements, sums
 // of gradients, FLOPs, transfers.
+// The first unit, whatever it reads, is named "embedding".
 Graph embedding_graph(const ModelSpec& model);
 Graph layer_graph(const ModelSpec& model, int64_t layer);
 // A head whose weight is the table of the embedding has a parameter of the embedding's name.

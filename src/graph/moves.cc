@@ -40,7 +40,8 @@ class MoveList {
         add_softmax_parts(unit, op);
         continue;
       }
-      const Shape global{num_tokens_, width_of(unit.values[size_t(op.inputs.front())])};
+      const Value& moved = unit.values[size_t(op.inputs.front())];
+      const Shape global{num_tokens_ * moved.inner_rows(), width_of(moved)};
       const TensorMove move = move_of(unit, op, global, shape_.compute);
       moves_.forward.push_back(move);
       // The head goes back inside F, nothing goes back from the embedding but to its table.
@@ -72,9 +73,7 @@ class MoveList {
   StageMoves take() { return std::move(moves_); }
 
  private:
-  int64_t width_of(const Value& value) const {
-    return part_of(std::span(value.dims).subspan(1), whole_, whole_).total;
-  }
+  int64_t width_of(const Value& value) const { return part_of(value.column_dims(), whole_).total; }
   TensorMove move_of(const Graph& unit, const Op& op, const Shape& global, DType dtype) const {
     TensorMove move{.tensor = unit.unit + "." + unit.values[size_t(op.inputs.front())].name,
                     .change = op.change,

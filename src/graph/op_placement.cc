@@ -23,13 +23,9 @@ Strategy all_alike(const Op& op, Placement placement) {
   return all_alike(op, placement, placement);
 }
 
-const std::vector<Axis>& dims_of(const Graph& graph, ValueId value) {
-  return graph.values[size_t(value)].dims;
-}
-
 bool has_cut_columns(const Graph& graph, ValueId value) {
-  const std::vector<Axis>& dims = dims_of(graph, value);
-  return std::any_of(dims.begin() + 1, dims.end(), is_cut_by_tp);
+  const std::span<const Dim> columns = graph.values[size_t(value)].column_dims();
+  return std::any_of(columns.begin(), columns.end(), is_cut);
 }
 
 // A product contracts the columns of its input: cut columns leave addends, cut outputs are parts.
@@ -79,6 +75,11 @@ std::vector<Strategy> over_tp(const Graph& graph, const Op& op, Placement residu
     case OpKind::SoftmaxParts:
       return {all_alike(op, kReplicate, kRows)};
     case OpKind::CrossEntropy:
+    case OpKind::Pixels:  // every rank has whole images and all filters
+    case OpKind::Convolution:
+    case OpKind::BatchNorm:
+    case OpKind::Pool:
+    case OpKind::Flatten:
       return {all_alike(op, kInvariant)};
     case OpKind::Redistribute:
       break;
@@ -103,9 +104,9 @@ std::vector<Strategy> over_cp(const Op& op, ContextExchange exchange) {
 
 // Every rank of ep has tokens of its own, and experts of its own.
 std::vector<Strategy> over_ep(const Graph& graph, const Op& op) {
-  const bool is_of_experts =
-      op.kind == OpKind::GroupedLinear ||
-      (op.kind == OpKind::Activation && dims_of(graph, op.inputs.front()).front() == Axis::Visit);
+  const bool is_of_experts = op.kind == OpKind::GroupedLinear ||
+                             (op.kind == OpKind::Activation &&
+                              graph.values[size_t(op.inputs.front())].dims.front() == Axis::Visit);
   return {all_alike(op, is_of_experts ? kByExpert : kRows)};
 }
 
@@ -169,13 +170,14 @@ bool is_cut_by_tp(Axis axis) {
 }
 
 Placement placement_of(const Param& param) {
-  if (std::any_of(param.rows.begin(), param.rows.end(), is_cut_by_tp)) return kRows;
-  if (std::any_of(param.columns.begin(), param.columns.end(), is_cut_by_tp)) return kColumns;
+  if (std::any_of(param.rows.begin(), param.rows.end(), is_cut)) return kRows;
+  if (std::any_of(param.columns.begin(), param.columns.end(), is_cut)) return kColumns;
   return kInvariant;
 }
 
 bool grad_is_addend(const Param& param, const Strategy& over_tp) {
   if (param.balance_rate > 0.0) return false;  // counts, which are the same on all
+  if (param.running_rate > 0.0) return false;  // likewise statistics
   if (param.is_adapter) return true;           // beside a matrix of which each rank has a part
   const Placement grad = dual(over_tp.outputs.front());
   return grad == kPartial || grad.kind == Placement::Kind::Shard;

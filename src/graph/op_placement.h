@@ -47,6 +47,7 @@ Placement residual_placement(const StageShape& layout);
 
 // Whether the tp ranks share out this axis.
 bool is_cut_by_tp(Axis axis);
+inline bool is_cut(const Dim& dim) { return is_cut_by_tp(dim.axis); }
 // Over the tp ranks: a part of the rows, a part of the columns, or the whole parameter.
 Placement placement_of(const Param& param);
 // Whether the gradient of a parameter that every tp rank holds is one addend of a sum over them.

@@ -7,6 +7,7 @@
 #include "graph/axis_part.h"
 #include "graph/backward_reads.h"
 #include "graph/op_placement.h"
+#include "schema/convolution_scratch.h"
 
 namespace trireme {
 namespace {
@@ -49,6 +50,12 @@ class TensorLister {
       case OpKind::CrossEntropy:
         add_loss();
         break;
+      case OpKind::Convolution:
+        add_convolution();
+        break;
+      case OpKind::BatchNorm:
+        add_batch_norm();
+        break;
       default:
         break;
     }
@@ -73,8 +80,8 @@ class TensorLister {
   // Returns the number of norms of a token: one for every head of this rank, or one for all
   // columns.
   int64_t num_norms() const {
-    const std::vector<Axis>& dims = graph_.values[size_t(op_.inputs.front())].dims;
-    return dims.size() > 2 ? part_of(dims[1], model_, model_).count : 1;
+    const std::vector<Dim>& dims = graph_.values[size_t(op_.inputs.front())].dims;
+    return dims.size() > 2 ? part_of(dims[1], model_).count : 1;
   }
 
   // Where addends of a sum over slices, or over ranks piece by piece, wait for the others.
@@ -111,7 +118,7 @@ class TensorLister {
   // Adds the gradient of the part that all heads share.
   void add_shared_gradient() {
     const Value& shared = graph_.values[size_t(op_.inputs.back())];
-    const int64_t cols = part_of(std::span(shared.dims).subspan(1), model_, model_).count;
+    const int64_t cols = part_of(shared.column_dims(), model_).count;
     add(op_.name + ".shared_grad_Tp", Shape{tokens_.all, cols}, DType::F32, Lifetime::Scratch);
   }
 
@@ -255,6 +262,30 @@ class TensorLister {
     add_slice_sums();
   }
 
+  // Scratch of one size is one piece, whatever op needs it.
+  void add_convolution() {
+    ImageWindow window = op_.window;
+    window.images = tokens_.all;
+    const int64_t bytes = convolution_scratch(window, 1, last_extent(op_.inputs.front()),
+                                              last_extent(op_.outputs.front()), shape_.compute)
+                              .bytes();
+    if (bytes == 0) return;
+    add(convolution_scratch_name(bytes), Shape{bytes}, DType::U8, Lifetime::Scratch);
+  }
+
+  // Legend: B images, C channels. W joins the moments once more, in the order of micro-batches.
+  void add_batch_norm() {
+    const int64_t C = last_extent(op_.inputs.front());
+    const Shape moments{tokens_.all, 2, C};
+    add(op_.name + ".moments_B2C", moments, DType::F32, Lifetime::Kept);
+    for (const char* statistic : {".mean_C", ".rstd_C"}) {
+      add(op_.name + statistic, Shape{C}, DType::F32, Lifetime::Kept);
+    }
+    add(fmt::format("{}.sums_B2x{}", op_.name, C), moments, DType::F32, Lifetime::WeightGrad);
+    add(fmt::format("{}.total_2x{}", op_.name, C), Shape{2, C}, DType::F32, Lifetime::WeightGrad);
+  }
+  int64_t last_extent(ValueId id) const { return graph_.values[size_t(id)].dims.back().extent; }
+
   const Graph& graph_;
   const Op& op_;
   const ModelShard& model_;
@@ -284,6 +315,10 @@ std::vector<DocumentTensor> document_tensors(const TokenCounts& tokens, const St
 std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelShard& shard,
                                  const StageShape& shape) {
   return TensorLister(graph, op, shard, shape).run();
+}
+
+std::string convolution_scratch_name(int64_t bytes) {
+  return fmt::format("convolution.scratch_{}", bytes);
 }
 
 std::string slice_sum_name(int level) { return fmt::format("slices.sum_TC[{}]", level); }

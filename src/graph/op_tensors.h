@@ -63,6 +63,9 @@ inline constexpr const char* kFirstKeysOfWhole = "window.first_N";
 // The largest attention logit of every head, if StageShape::reports_logits.
 inline constexpr const char* kLargestLogits = "logits.max_H";
 
+// Scratch of a convolution's backward pass; it has so many bytes.
+std::string convolution_scratch_name(int64_t bytes);
+
 // The scratch in which sums over slices meet, by level of their tree.
 std::string slice_sum_name(int level);
 

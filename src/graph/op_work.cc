@@ -91,6 +91,24 @@ class WorkLister {
       case OpKind::CrossEntropy:
         if (!op_.params.empty()) add_fused_loss();
         break;
+      case OpKind::Pixels:
+        forward({}, out(), 1);
+        break;
+      case OpKind::Convolution:
+        add_convolution();
+        break;
+      case OpKind::BatchNorm:  // reads x twice in each pass
+        forward({}, 2.0 * in() + out(), 3, VectorOperations::kNormForward * numbers_out());
+        input_grad({}, 2.0 * (out() + in()) + in(), 3,
+                   VectorOperations::kNormInputGrad * numbers_out());
+        break;
+      case OpKind::Pool:
+        forward({}, in() + out(), 1, double(window_pixels()) * numbers_out());
+        input_grad({}, 2.0 * in() + out(), 1, double(window_pixels()) * numbers_out());
+        break;
+      case OpKind::Flatten:
+        add_on_each(0.0);
+        break;
       case OpKind::LatentAttention:  // generates; no plan has it
       case OpKind::Count:
       case OpKind::Choose:
@@ -110,12 +128,13 @@ class WorkLister {
   int64_t rows_of(ValueId id) const {
     const Value& v = value(id);
     if (v.dims.front() == Axis::Visit) return visits();
-    return v.placement.tp == Placement::shard(0) ? tokens_.residual : tokens_.all;
+    const bool is_part = v.placement.tp == Placement::shard(0);
+    return (is_part ? tokens_.residual : tokens_.all) * v.inner_rows();
   }
   int64_t cols_of(ValueId id) const {
     const Value& v = value(id);
-    if (v.dims.size() < 2) return 1;
-    return part_of(std::span(v.dims).subspan(1), shard_, shard_).count;
+    if (v.dims.size() <= v.num_row_dims) return 1;
+    return part_of(v.column_dims(), shard_).count;
   }
   // Returns all tokens, or those of the rank's residual stream if the product stays on it.
   int64_t product_rows() const { return op_.enter ? tokens_.all : rows_of(op_.inputs.front()); }
@@ -167,6 +186,17 @@ class WorkLister {
     forward({{rows, out, in, count}}, 0.0, 0);
     input_grad({{rows, in, out, count}}, 0.0, 0);
     if (is_trained()) weight_grad({{out, in, rows, count, size_of(shape_.grad)}}, 0.0, 0);
+  }
+  int64_t window_pixels() const { return op_.window.size * op_.window.size; }
+  // Nothing lies before the pixels, so no gradient goes there.
+  void add_convolution() {
+    const int64_t Q = rows_of(op_.outputs.front()), F = outputs_cols();
+    const int64_t K = window_pixels() * cols_of(op_.inputs.front());
+    forward({{Q, F, K}}, 0.0, 0);
+    const Op* before = producer_of(graph_, op_.inputs.front());
+    const bool is_first = before != nullptr && before->kind == OpKind::Pixels;
+    if (!is_first) input_grad({{Q, K, F}}, 0.0, 0);
+    if (is_trained()) weight_grad({{F, K, Q, 1, size_of(shape_.grad)}}, 0.0, 0);
   }
   // y += scale (x a^T) b^T; W computes both inner results again.
   void add_adapter(const Adapter& adapter) {

@@ -41,7 +41,7 @@ ModelSpec latent_model() {
 
 // True if each tp rank makes the whole output of a product.
 bool makes_whole(const Graph& graph, const Op& op) {
-  const Axis last = graph.values[size_t(op.outputs.front())].dims.back();
+  const Axis last = graph.values[size_t(op.outputs.front())].dims.back().axis;
   return op.kind == OpKind::Linear &&
          (last == Axis::Latent || last == Axis::QueryLatent || last == Axis::RopeWidth);
 }

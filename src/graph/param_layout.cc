@@ -32,10 +32,10 @@ std::vector<ParamLayout> param_layouts(const ModelSpec& model, const StageSpec& 
   const ModelShard shard = shard_model(model, shape);
   std::vector<ParamLayout> layouts;
   for_each_param(model, stage, shard, [&](int, const Graph& unit, const Param& param) {
-    const AxisPart rows = part_of(param.rows, model, shard);
+    const AxisPart rows = part_of(param.rows, shard);
     ParamLayout layout{.name = full_name(unit, param), .placement = placement_of(param)};
     if (param.is_matrix()) {
-      const AxisPart columns = part_of(param.columns, model, shard);
+      const AxisPart columns = part_of(param.columns, shard);
       layout.global = {rows.total, columns.total};
       layout.begin = {rows.begin, columns.begin};
       layout.extent = {rows.count, columns.count};

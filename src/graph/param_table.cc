@@ -7,9 +7,9 @@
 namespace trireme {
 namespace {
 
-Shape shape_of(const Param& param, const ModelSpec& model, const ModelShard& shard) {
-  const int64_t rows = part_of(param.rows, model, shard).count;
-  return param.is_matrix() ? Shape{rows, part_of(param.columns, model, shard).count} : Shape{rows};
+Shape shape_of(const Param& param, const ModelShard& shard) {
+  const int64_t rows = part_of(param.rows, shard).count;
+  return param.is_matrix() ? Shape{rows, part_of(param.columns, shard).count} : Shape{rows};
 }
 
 std::vector<ParamSpec> table_of(const ModelSpec& model, const StageSpec& stage,
@@ -17,9 +17,9 @@ std::vector<ParamSpec> table_of(const ModelSpec& model, const StageSpec& stage,
   std::vector<ParamSpec> table;
   for_each_param(model, stage, shard, [&](int unit, const Graph& graph, const Param& param) {
     const bool is_of_layer = graph.unit.starts_with("layers.");
-    table.push_back({full_name(graph, param), shape_of(param, model, shard), param.init,
-                     param.stddev, param.value, param.is_matrix(), param.adjoins_previous,
-                     param.balance_rate, param.expert, unit, param.name == kTokenTable,
+    table.push_back({full_name(graph, param), shape_of(param, shard), param.init, param.stddev,
+                     param.value, param.is_matrix(), param.adjoins_previous, param.balance_rate,
+                     param.running_rate, param.expert, unit, param.name == kTokenTable,
                      is_of_layer && param.is_matrix(), param.is_trained, param.is_adapter,
                      param.logit_side});
   });

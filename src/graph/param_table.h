@@ -20,6 +20,7 @@ struct ParamSpec {
   bool decay = false;                      // weight decay: matrices only
   bool adjoins_previous = false;           // as Param
   double balance_rate = 0.0;               // as Param
+  double running_rate = 0.0;               // as Param
   int64_t expert = -1;                     // as Param
   int unit = 0;                            // of the stage
   bool is_table = false;                   // the token table, which the head may use too

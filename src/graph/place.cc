@@ -102,12 +102,12 @@ class Placer {
 }  // namespace
 
 ValuePlacement input_placement(const Graph& graph, const StageShape& layout) {
-  const bool is_tokens = graph.values[size_t(graph.input)].numbers == Numbers::I32;
-  return {is_tokens ? Placement::invariant() : residual_placement(layout)};
+  const bool is_sample = !is_matrix(graph.values[size_t(graph.input)]);
+  return {is_sample ? Placement::invariant() : residual_placement(layout)};
 }
 
 ValuePlacement output_placement(const Graph& graph, const StageShape& layout) {
-  const bool is_loss = graph.values[size_t(graph.output)].dims == std::vector<Axis>{Axis::Token};
+  const bool is_loss = !is_matrix(graph.values[size_t(graph.output)]);
   return {is_loss ? Placement::invariant() : residual_placement(layout)};
 }
 

@@ -12,9 +12,9 @@ std::string_view module_of(const Op& op) {
   return std::string_view(op.name).substr(0, op.name.rfind('.') + 1);
 }
 
-bool is_cut(const Graph& graph, ValueId value) {
-  const std::vector<Axis>& dims = graph.values[size_t(value)].dims;
-  return std::any_of(dims.begin() + 1, dims.end(), is_cut_by_tp);
+bool is_in_parts(const Graph& graph, ValueId value) {
+  const std::span<const Dim> columns = graph.values[size_t(value)].column_dims();
+  return std::any_of(columns.begin(), columns.end(), is_cut);
 }
 
 // A product whose output the tp ranks make in parts is not stacked with one that each of them makes
@@ -22,7 +22,7 @@ bool is_cut(const Graph& graph, ValueId value) {
 bool stacks_on(const Graph& graph, const Op& first, const Op& op) {
   return first.kind == OpKind::Linear && op.kind == OpKind::Linear && first.inputs == op.inputs &&
          module_of(first) == module_of(op) &&
-         is_cut(graph, first.outputs.front()) == is_cut(graph, op.outputs.front());
+         is_in_parts(graph, first.outputs.front()) == is_in_parts(graph, op.outputs.front());
 }
 
 // Parameters of the joined op, matrices first, take the places that its parameters had. Adapters

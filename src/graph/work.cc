@@ -66,6 +66,7 @@ ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model) {
 
 ModelFlops model_flops_per_token(const ModelSpec& model) {
   ModelFlops all = flops_per_token(head_graph(model), model);
+  all.matmul += flops_per_token(embedding_graph(model), model).matmul;  // a lookup has none
   for (const LayerRun& run : layer_kinds(model)) {
     const ModelFlops layer = flops_per_token(layer_graph(model, run.first), model);
     all.matmul += double(run.count) * layer.matmul;

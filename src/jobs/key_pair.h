@@ -34,6 +34,7 @@ struct KeyPair {
   std::span<const WordPair> words = {};  // Same: their words for the values of a choice
 };
 
+inline constexpr std::string_view kNoImages = "its models read tokens";
 inline constexpr std::string_view kNoAdapters = "the job that we write trains every parameter";
 inline constexpr std::string_view kPlainRope = "the job that we write has no YaRN";
 inline constexpr std::string_view kPlainAttention =

@@ -39,7 +39,7 @@ class RandomLayouts {
   bool coin() { return random_() % 2 == 0; }
 
   void draw_model(ModelConfig& model) {
-    model.family = any<ModelFamily>();
+    model.family = one_of({ModelFamily::Gpt2, ModelFamily::Llama, ModelFamily::Moe});
     model.layers = one_of<int64_t>({8, 12, 16, 24});
     model.d_model = one_of<int64_t>({128, 256});
     model.heads = one_of<int64_t>({4, 8});

@@ -61,6 +61,7 @@ void list_owned(ChunkTables& chunk, const OptimizerStateSpec& state) {
                        piece.count,
                        spec->decay,
                        spec->balance_rate,
+                       spec->running_rate,
                        placed.bucket.is_of_experts,
                        grad};
       owned.param_begin =

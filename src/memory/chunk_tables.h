@@ -51,6 +51,7 @@ struct OwnedParam {
   int64_t count = 0;
   bool decay = false;
   double balance_rate = 0.0;
+  double running_rate = 0.0;
   bool is_of_expert = false;
   int64_t grad_begin = -1;        // -1: its gradient is never computed
   int64_t second_use_begin = -1;  // gradient of the other use of a tied table, -1: none here

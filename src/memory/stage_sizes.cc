@@ -6,10 +6,11 @@
 namespace trireme {
 namespace {
 
-// The stage with one layer of each kind that it has.
+// The stage with one layer of each kind that it has; the whole one where layers of more than two
+// kinds do not lie together.
 StageSpec with_few_layers(const ModelSpec& model, StageSpec stage) {
   const std::vector<LayerRun> runs = layer_runs(model, stage);
-  if (runs.empty()) return stage;
+  if (runs.empty() || runs.size() > 2) return stage;
   const int64_t last_of_first_kind = runs.front().first + runs.front().count - 1;
   stage.num_layers = int64_t(runs.size());
   stage.first_layer = runs.size() == 1 ? runs.front().first : last_of_first_kind;
@@ -24,11 +25,13 @@ SizesOfStage::SizesOfStage(const ModelSpec& model, const StageSpec& stage, const
       units_(stage_units(model, with_few_layers(model, stage), shape)),
       layers_(layer_kinds(model).size()) {
   shape_.recompute = Recompute::Fit;
+  const StageSpec few = with_few_layers(model, stage);
   size_t unit = stage.has_embedding ? 1 : 0;
-  for (const LayerRun& run : layer_runs(model, stage)) {
+  for (const LayerRun& run : layer_runs(model, few)) {
     Layer& layer = layers_[size_t(run.kind)];
-    layer.unit = units_.units[unit++].kind;
+    layer.unit = units_.units[unit].kind;
     layer.bits.emplace(model, units_.kinds[size_t(layer.unit)].graph);
+    unit += size_t(run.count);
   }
 }
 

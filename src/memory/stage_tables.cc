@@ -32,24 +32,29 @@ void add_tensors(StageTables& tables, const StageUnits& units, bool constant) {
   }
 }
 
-// Adds the tensors that neighbouring units share. All of them are the residual stream or its
-// gradient, except the token ids, which come from outside.
-void add_ends(StageTables& tables, const StageUnits& units, const TokenCounts& tokens,
-              int64_t d_model, const StageShape& shape) {
+// Adds the tensors that neighbouring units share, and samples, which come from outside.
+void add_ends(StageTables& tables, const StageUnits& units, const ModelShard& shard,
+              const StageShape& shape) {
   const DType compute = shape.compute;
-  const Shape RC{tokens.residual, d_model};
+  const TokenCounts tokens(shard, shape);
   for (const DocumentTensor& tensor : document_tensors(tokens, shape)) {
     tables.saved.add(tensor.name, tensor.shape, DType::I32);
   }
   for (const StageUnit& unit : units.units) {
-    const bool is_first = unit.name == "embedding", is_head = unit.name == "head";
     const auto add = [&](const TensorPlace& place, const Shape& extents, DType dtype) {
       add_once(table_of(tables, place.space), place.name, extents, dtype);
     };
-    add(unit.input, is_first ? Shape{tokens.all} : RC, is_first ? DType::I32 : compute);
-    add(unit.output, RC, compute);
-    add(unit.input_grad, RC, compute);
-    if (!is_head) add(unit.output_grad, RC, compute);
+    const UnitMemory& memory = units.kind_of(unit).memory;
+    const bool is_first = !memory.input, is_head = !memory.output;
+    if (is_first) {
+      add(unit.input, Shape{tokens.sequences * shard.sample_words() / shard.chunks.cp}, DType::I32);
+    } else {
+      add(unit.input, memory.input.shape(), compute);
+    }
+    // A stage that ends with the head has the head's input in the place of an output.
+    add(unit.output, (is_head ? memory.input : memory.output).shape(), compute);
+    if (!is_first) add(unit.input_grad, memory.input.shape(), compute);
+    if (!is_head) add(unit.output_grad, memory.output.shape(), compute);
   }
 }
 
@@ -104,7 +109,7 @@ StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const S
 void add_activations(StageTables& tables, const StageUnits& units, const ModelShard& shard,
                      const StageShape& shape) {
   add_tensors(tables, units, true);  // first: at the same place in every chunk of a rank
-  add_ends(tables, units, TokenCounts(shard, shape), shard.d_model, shape);
+  add_ends(tables, units, shard, shape);
   add_tensors(tables, units, false);
 }
 

@@ -1,5 +1,7 @@
 #include "memory/stage_units.h"
 
+#include <fmt/format.h>
+
 #include "graph/all_passes.h"
 #include "graph/layer_keep.h"
 #include "graph/model_graphs.h"
@@ -12,7 +14,18 @@ constexpr const char* kStageGrad =
 
 bool is_layer(const Graph& graph) { return graph.unit.starts_with("layers."); }
 
+// Where B is with W, gradients between layers take turns in scratch. Those of images have a piece
+// for each shape, and neighbouring ones never the same.
+std::string shared_grad(const UnitBorder& border, size_t unit) {
+  if (!border || border.is_stream) return kStageGrad;
+  return fmt::format("dx{}_{}x{}", unit % 2, border.rows, border.cols);
+}
+
 }  // namespace
+
+std::string stage_input_name(const StageSpec& stage) {
+  return fmt::format("layers.{}.x_TC", stage.first_layer);
+}
 
 TensorPlace StageUnit::place(Space space, const std::string& name_inside) const {
   switch (space) {
@@ -44,7 +57,7 @@ StageUnits stage_units(const ModelSpec& model, const StageSpec& stage, const Sta
       // Only layers compute anything again.
       const Keep kept =
           keep(graph, is_layer(graph) ? policy_of_layer(model, shape, graph) : KeepPolicy{});
-      const bool is_first = graph.values[size_t(graph.input)].numbers == Numbers::I32;
+      const bool is_first = !is_matrix(graph.values[size_t(graph.input)]);
       result.kinds.push_back({graph, kept, unit_memory(graph, shard, shape, kept, is_first)});
     }
     unit.kind = int(result.kinds.size()) - 1;
@@ -61,7 +74,8 @@ StageUnits stage_units(const ModelSpec& model, const StageSpec& stage, const Sta
     const bool is_last = i + 1 == result.units.size();
     unit.output = is_last ? TensorPlace{Space::Saved, kStageOutput} : result.units[i + 1].input;
     const bool has_own_grad = shape.split_backward && !unit.prefix.empty();
-    unit.output_grad = {grads, has_own_grad ? unit.prefix + "dy_TC" : std::string(kStageGrad)};
+    unit.output_grad = {grads, has_own_grad ? unit.prefix + "dy_TC"
+                                            : shared_grad(result.kind_of(unit).memory.output, i)};
     unit.input_grad = i == 0 ? TensorPlace{grads, kStageGrad} : result.units[i - 1].output_grad;
   }
   return result;

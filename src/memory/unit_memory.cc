@@ -52,6 +52,8 @@ class UnitPlanner {
     flow_back();
     store_values();
     store_gradients();
+    memory_.input = border(graph_.input);
+    memory_.output = border(graph_.output);
     return std::move(memory_);
   }
 
@@ -60,17 +62,25 @@ class UnitPlanner {
 
   int64_t rows_of(const Value& value) const {
     if (value.dims.front() == Axis::Visit) return shard_.held_rows(tokens_.all);
-    return value.placement.tp == Placement::shard(0) ? tokens_.residual : tokens_.all;
+    const bool is_part = value.placement.tp == Placement::shard(0);
+    return (is_part ? tokens_.residual : tokens_.all) * value.inner_rows();
   }
-  int64_t cols_of(const Value& value) const {
-    return part_of(std::span(value.dims).subspan(1), shard_, shard_).count;
-  }
+  int64_t cols_of(const Value& value) const { return part_of(value.column_dims(), shard_).count; }
   const Value& value(ValueId id) const { return graph_.values[size_t(id)]; }
+  UnitBorder border(ValueId id) const {
+    const Value& v = value(id);
+    if (!is_matrix(v)) return {};
+    return {rows_of(v), cols_of(v), v.dims.back() == Axis::Width};
+  }
   Columns& columns(ValueId id) { return columns_[size_t(id)]; }
 
   static std::string name_of_buffer(const Value& value) {
     std::string name = value.name + "_";
-    for (const Axis axis : value.dims) name += letter_of(axis);
+    for (const Dim& dim : value.dims) {
+      name += letter_of(dim.axis);
+      // Units have images of several shapes, and scratch of one name is one piece.
+      if (dim.axis > Axis::Sample) name += std::to_string(dim.extent);
+    }
     return name;
   }
 
@@ -227,6 +237,8 @@ class UnitPlanner {
   // Nothing flows into tokens, or into what lies before the first unit.
   bool takes_gradient(ValueId id) {
     if (columns(id).buffer < 0) return false;
+    const Op* made_by = producer_of(graph_, id);
+    if (made_by != nullptr && made_by->kind == OpKind::Pixels) return false;
     return id != graph_.input || !is_first_;
   }
   InputGrad write_grad(ValueId id) {

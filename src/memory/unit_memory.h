@@ -70,11 +70,23 @@ struct UnitTensor {
   bool is_gradient = false;  // not used in F
 };
 
+// A matrix between two units.
+struct UnitBorder {
+  int64_t rows = 0;
+  int64_t cols = 0;
+  bool is_stream = true;  // the residual stream, which has this shape at every border
+  Shape shape() const { return {rows, cols}; }
+  explicit operator bool() const { return rows > 0; }
+};
+
 // All memory of a unit that is no parameter, derived from its graph and from what it keeps.
 struct UnitMemory {
   std::vector<OpMemory> ops;  // [op]
   std::vector<UnitTensor> tensors;
   Stored copied_input_grad;  // present: not yet in InputGrad, where the unit before reads it
+  // What the unit reads and writes: rows and columns of a matrix, or absent. Samples of a first
+  // unit are listed by the stage.
+  UnitBorder input, output;
 };
 
 // Nothing lies before the first unit of a model: no gradient flows out of it, and its whole

@@ -2,6 +2,7 @@
 #include "nn/attention_body.h"
 #include "nn/elementwise_bodies.h"
 #include "nn/expert_bodies.h"
+#include "nn/image_bodies.h"
 #include "nn/linear_body.h"
 #include "nn/lookup_body.h"
 #include "nn/loss_body.h"
@@ -44,6 +45,16 @@ std::unique_ptr<OpBody> bind_op(const OpBinding& b) {
       return std::make_unique<LossBody>(b);
     case OpKind::Redistribute:
       return std::make_unique<RedistributeBody>(b);
+    case OpKind::Pixels:
+      return std::make_unique<PixelsBody>(b);
+    case OpKind::Convolution:
+      return std::make_unique<ConvolutionBody>(b);
+    case OpKind::BatchNorm:
+      return std::make_unique<BatchNormBody>(b);
+    case OpKind::Pool:
+      return std::make_unique<PoolBody>(b);
+    case OpKind::Flatten:
+      return std::make_unique<FlattenBody>(b);
     case OpKind::Count:
     case OpKind::Choose:
     case OpKind::SoftmaxParts:

@@ -95,7 +95,7 @@ MatrixAt from_turned_part(MatrixAt x_TD, int64_t head_width, int64_t turned) {
 
 RopeBody::RopeBody(const OpBinding& b)
     : turned_(b.model().rope_dim()),
-      head_width_(part_of(b.output_value().dims.back(), b.model(), b.model()).count),
+      head_width_(part_of(b.output_value().dims.back(), b.model()).count),
       seq_len_(b.model().local_len()),
       x_TD_(from_turned_part(b.output(), head_width_, turned_)),
       dx_TD_(from_turned_part(b.output_grad(), head_width_, turned_)),
@@ -123,7 +123,7 @@ ConcatBody::ConcatBody(const OpBinding& b)
       dshared_TP_(b.input_grad(1)),
       sum_TP_(b.matrix_of(b.op().name + ".shared_grad_Tp")) {
   const Value& y = b.output_value();
-  heads_ = part_of(y.dims[1], b.model(), b.model()).count;
+  heads_ = part_of(y.dims[1], b.model()).count;
   TRIREME_CHECK(!b.input_grad_addend(0) && !b.input_grad_addend(1),
                 "what is put side by side has no other reader");
 }

@@ -6,8 +6,8 @@ namespace trireme {
 namespace {
 
 int64_t norms_of_token(const OpBinding& b) {
-  const std::vector<Axis>& dims = b.output_value().dims;
-  return dims.size() > 2 ? part_of(dims[1], b.model(), b.model()).count : 1;
+  const std::vector<Dim>& dims = b.output_value().dims;
+  return dims.size() > 2 ? part_of(dims[1], b.model()).count : 1;
 }
 
 // Returns the columns of norm i.

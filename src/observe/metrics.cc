@@ -223,6 +223,7 @@ void MetricsFile::on_eval(const EvalReport& report) {
   line.add("{{\"event\":\"eval\",\"step\":{},\"time\":{:.3f}", report.step, unix_time_s());
   line.add_number("val_loss", report.val_loss);
   if (report.bits_per_byte > 0.0) line.add_number("bits_per_byte", report.bits_per_byte);
+  if (report.accuracy) line.add_number("accuracy", *report.accuracy);
   line.add_number("seconds", report.seconds);
   if (report.epoch) line.add_number("epoch", *report.epoch);
   if (report.best_step >= 0) {

@@ -223,6 +223,7 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["final_loss"] = number(summary.final_loss);
   if (summary.val_loss > 0.0) json["val_loss"] = number(summary.val_loss);
   if (summary.bits_per_byte > 0.0) json["bits_per_byte"] = number(summary.bits_per_byte);
+  if (summary.val_accuracy) json["val_accuracy"] = number(*summary.val_accuracy);
   if (summary.best.is_known()) {
     json["best_val_loss"] = number(summary.best.loss);
     json["best_step"] = summary.best.step;

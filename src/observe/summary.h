@@ -62,14 +62,15 @@ struct DataFacts {
 struct RunSummary {
   int64_t steps = 0;
   double final_loss = 0.0;
-  double val_loss = 0.0;         // 0: not evaluated
-  double bits_per_byte = 0.0;    // 0: unknown
-  Validation best;               // the best validation of the run
-  std::optional<double> epoch;   // passes over the training data; absent: they never end
-  double step_s = 0.0;           // median
-  double peak_flops = 0.0;       // compute ceiling by which MFU is computed
-  double taken_by_others = 0.0;  // share of the cores
-  double share_left = 1.0;       // of the time of a step
+  double val_loss = 0.0;               // 0: not evaluated
+  double bits_per_byte = 0.0;          // 0: unknown
+  std::optional<double> val_accuracy;  // of nets of images
+  Validation best;                     // the best validation of the run
+  std::optional<double> epoch;         // passes over the training data; absent: they never end
+  double step_s = 0.0;                 // median
+  double peak_flops = 0.0;             // compute ceiling by which MFU is computed
+  double taken_by_others = 0.0;        // share of the cores
+  double share_left = 1.0;             // of the time of a step
   int64_t skipped_steps = 0;
   int64_t left_out_samples = 0;  // before the data position
   double noise_scale = 0.0;      // in tokens; 0: not measured

@@ -43,6 +43,7 @@ Optimizer::Param Optimizer::bind(const ChunkTables& chunk, const OwnedParam& own
   param.norm_word = owned.norm_word;
   param.decay = owned.decay;
   param.balance_rate = owned.balance_rate;
+  param.running_rate = owned.running_rate;
   param.is_frozen = owned.is_frozen;
   param.key = rng_key(seed_, "rounding/" + owned.name);
   param.clip_key = rng_key(seed_, "qk_clip/" + owned.name);
@@ -123,7 +124,10 @@ void Optimizer::add_pieces(const ChunkTables& chunk, const OptimizerMemory& memo
 void Optimizer::squared_norms(Ctx& ctx, std::span<int64_t> words) const {
   for (const Param& param : params_) {
     if (param.second_use_N) ctx.kernels.add(ctx.stream, {param.second_use_N, param.grad_N});
-    if (param.norm_word < 0 || param.balance_rate > 0.0 || param.is_frozen) continue;
+    if (param.norm_word < 0 || param.balance_rate > 0.0 || param.running_rate > 0.0 ||
+        param.is_frozen) {
+      continue;
+    }
     int64_t* first = words.data() + param.norm_word;
     if (norm_sum_ == NormSum::Exact) {
       ctx.kernels.exact_squared_norm(ctx.stream,
@@ -149,7 +153,7 @@ StepOutput Optimizer::update(Ctx& ctx, const StepInput& input) {
   const std::optional<double> grad_scale = grad_scale_of(input, output);
   skips_ = !grad_scale;
   if (grad_scale) {
-    update_all(ctx, input.lr, *grad_scale);
+    update_all(ctx, input, *grad_scale);
     clip_logits(ctx, input.largest_logits);
   }
   if (grad_scale && !copy_target_.empty()) copies_made_();
@@ -193,9 +197,22 @@ void Optimizer::balance(Ctx& ctx, const Param& param) const {
   if (param.param_N) ctx.kernels.convert(ctx.stream, {param.master_N, param.param_N});
 }
 
-void Optimizer::update_all(Ctx& ctx, double lr, double grad_scale) {
+// Image nets are refused without fp32 masters (schema/run_config_validate.h) and with narrow sums.
+void Optimizer::run_towards_mean(Ctx& ctx, const Param& param) const {
+  const float* sum_C = param.grad_N.as<float>();
+  float* running_C = param.master_N.as<float>();
+  const float rate = static_cast<float>(param.running_rate);
+  const float part = static_cast<float>(1.0 / num_microbatches_);
+  for (int64_t c = 0; c < param.grad_N.num_elements(); ++c) {
+    running_C[c] += rate * (sum_C[c] * part - running_C[c]);
+  }
+  if (param.param_N) ctx.kernels.convert(ctx.stream, {param.master_N, param.param_N});
+}
+
+void Optimizer::update_all(Ctx& ctx, const StepInput& input, double grad_scale) {
   ++num_updates_;
-  lr_ = lr;
+  lr_ = input.lr;
+  num_microbatches_ = input.num_microbatches;
   grad_scale_ = grad_scale;
   const bool makes_copies = !copy_target_.empty();
   if (makes_copies) update_with_copies(ctx);
@@ -212,7 +229,7 @@ void Optimizer::attempt(Ctx& ctx, const StepInput& partial) {
   is_attempted_ = grad_scale == 1.0 / (partial.valid_tokens * partial.loss_scale);
   if (!is_attempted_) return;
   copy(ctx, true);
-  update_all(ctx, partial.lr, *grad_scale);
+  update_all(ctx, partial, *grad_scale);
 }
 
 bool Optimizer::attempt_holds(const StepInput& input) const {
@@ -229,7 +246,7 @@ StepOutput Optimizer::settle(Ctx& ctx, const StepInput& input) {
     --num_updates_;
     ++num_rollbacks_;
   }
-  if (grad_scale) update_all(ctx, input.lr, *grad_scale);
+  if (grad_scale) update_all(ctx, input, *grad_scale);
   return output;
 }
 
@@ -254,6 +271,7 @@ void Optimizer::update_piece(Ctx& ctx, int chunk, int piece) const {
 void Optimizer::update(Ctx& ctx, const Param& param) const {
   if (param.is_frozen) return;
   if (param.balance_rate > 0.0) return balance(ctx, param);
+  if (param.running_rate > 0.0) return run_towards_mean(ctx, param);
   const double decay = param.decay ? config_.weight_decay : 0.0;
   const RoundingWords rounding{param.key, uint64_t(num_updates_), param.first, param.box};
   if (param.muon) {

@@ -23,10 +23,11 @@ namespace trireme {
 // Inputs and outputs of Step.
 struct StepInput {
   double lr = 0.0;
-  double valid_tokens = 1.0;   // of the global batch; gradients are sums over them
-  double squared_norm = 0.0;   // of these sums, over all parameters of the model
-  double loss_scale = 1.0;     // factor of the gradients
-  bool measures_only = false;  // only the norm is wanted: nothing is updated
+  double valid_tokens = 1.0;      // of the global batch; gradients are sums over them
+  double squared_norm = 0.0;      // of these sums, over all parameters of the model
+  double num_microbatches = 1.0;  // of the global batch, for statistics that are summed over them
+  double loss_scale = 1.0;        // factor of the gradients
+  bool measures_only = false;     // only the norm is wanted: nothing is updated
   // [layer][head] of the model: the largest attention logit of the step, for QK-clip; or empty.
   std::span<const float> largest_logits = {};
 };
@@ -116,6 +117,7 @@ class Optimizer {
     int64_t norm_word = -1;
     bool decay = false;
     double balance_rate = 0.0;  // above 0: balanced by this rate instead of trained
+    double running_rate = 0.0;  // above 0: moved by this share towards a mean
     bool is_in_file = false;
     bool is_frozen = false;
     std::optional<MuonMatrix> muon;  // present: Muon updates it
@@ -126,9 +128,11 @@ class Optimizer {
   // Moves a router bias by its rate towards an even load. Its gradient counts the tokens of every
   // expert.
   void balance(Ctx& ctx, const Param& param) const;
+  // Moves a running statistic towards its mean over the micro-batches, whose sum is the gradient.
+  void run_towards_mean(Ctx& ctx, const Param& param) const;
   // Returns the gradient scale, or nullopt if the update is skipped.
   std::optional<double> grad_scale_of(const StepInput& input, StepOutput& output) const;
-  void update_all(Ctx& ctx, double lr, double grad_scale);
+  void update_all(Ctx& ctx, const StepInput& input, double grad_scale);
   void clip_logits(Ctx& ctx, std::span<const float> largest_logits) const;
   void keep_copies(const ChunkTables& chunk, void* copies);
   // Copies parameters and state to the copies or back.
@@ -181,6 +185,7 @@ class Optimizer {
   // The fields below belong to the update that is being made.
   double lr_ = 0.0;
   double grad_scale_ = 0.0;
+  double num_microbatches_ = 1.0;
   bool skips_ = false;
   bool is_attempted_ = false;
   int64_t num_rollbacks_ = 0;

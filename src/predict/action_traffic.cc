@@ -119,9 +119,13 @@ class ActionTraffic::Work {
   void work_out(const Action& action) {
     switch (action.kind) {
       case ActionKind::SendActivation:
-      case ActionKind::SendGrad:
-        bytes_[kPp] += rank_->chunks.front().tables.saved.at("y_TC").bytes();
+      case ActionKind::SendGrad: {
+        const ChunkTables& chunk = rank_->chunks[size_t(action.chunk)];
+        const bool is_forward = action.kind == ActionKind::SendActivation;
+        const std::string name = is_forward ? kStageOutput : stage_input_name(chunk.stage);
+        bytes_[kPp] += chunk.tables.saved.at(name).bytes();
         return;
+      }
       case ActionKind::ReduceGrad:
         return for_each_bucket(action, [&](const PlacedBucket& placed) { count_reduce(placed); });
       case ActionKind::JoinTiedTable:

@@ -11,10 +11,10 @@ namespace trireme {
 Executor::Executor(Parts parts)
     : parts_(parts),
       exchange_(parts_.plan, parts_.memory, parts_.world),
-      whole_tokens_(size_t(parts_.micro_sequences * parts_.chunks.seq_len)),
-      whole_targets_(whole_tokens_.size()),
-      whole_first_(whole_tokens_.size()),
-      whole_position_(whole_tokens_.size()),
+      whole_tokens_(size_t(parts_.micro_sequences * parts_.sample_words)),
+      whole_targets_(size_t(parts_.micro_sequences * parts_.chunks.seq_len)),
+      whole_first_(whole_targets_.size()),
+      whole_position_(whole_targets_.size()),
       microbatches_(&parts_.plan.microbatches) {
   size_t most_units = 0;
   for (const Stage& stage : parts_.stages) {

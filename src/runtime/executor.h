@@ -64,7 +64,8 @@ class Executor {
     GradAddends& tensor_addends;   // over tp
     GradAddends& context_addends;  // over cp
     int64_t micro_sequences = 1;
-    ContextChunks chunks;  // of every sequence, that this rank has
+    int64_t sample_words = 1;  // 32-bit words of a sample (ModelSpec::sample_words)
+    ContextChunks chunks;      // of every sequence, that this rank has
   };
   explicit Executor(Parts parts);
 
@@ -160,7 +161,8 @@ class Executor {
   Parts parts_;
   std::vector<std::pair<const void*, std::function<void()>>> before_update_;  // with their owners
   StepExchange exchange_;
-  std::vector<int32_t> whole_tokens_, whole_targets_;  // of all ranks that share the sequences
+  // Samples and targets of all ranks that share the sequences.
+  std::vector<int32_t> whole_tokens_, whole_targets_;
   std::vector<int32_t> whole_first_, whole_position_;  // Documents of these
   Times times_, ahead_times_;
   std::optional<uint64_t> ahead_sample_;  // of the step whose first actions have run

@@ -163,6 +163,7 @@ void Executor::run_step_action(Ctx& ctx) {
   parts_.optimizer.attempt(ctx, {.lr = lr_,
                                  .valid_tokens = double(all_tokens),
                                  .squared_norm = own_part,
+                                 .num_microbatches = double(parts_.plan.microbatches.num_global),
                                  .loss_scale = ctx.loss_scale,
                                  .measures_only = measures_only_});
 }
@@ -177,6 +178,7 @@ StepInput Executor::read_exchange(const Ctx& ctx) {
   return {.lr = lr_,
           .valid_tokens = double(std::max<int64_t>(1, result_.valid_tokens)),
           .squared_norm = exchange_.squared_norm(),
+          .num_microbatches = double(parts_.plan.microbatches.num_global),
           .loss_scale = ctx.loss_scale,
           .measures_only = measures_only_,
           .largest_logits = exchange_.largest_logits()};
@@ -205,6 +207,10 @@ void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64
   const int64_t begin_ns = monotonic_ns();
   read_sequences(source, first_sample, parts_.micro_sequences, whole_tokens_, whole_targets_);
   const auto take = [&](const std::vector<int32_t>& whole, std::span<int32_t> own) {
+    if (parts_.chunks.cp == 1) {
+      if (!own.empty()) std::copy(whole.begin(), whole.end(), own.begin());
+      return;
+    }
     for (size_t i = 0; i < own.size(); ++i) {
       own[i] = whole[size_t(parts_.chunks.whole_token(int64_t(i)))];
     }

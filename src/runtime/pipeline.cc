@@ -29,10 +29,9 @@ Pipeline::Pipeline(const RankPlan& plan, const RankMemory& memory, Group& pp,
   messages_.resize(plan.memory.message_slots.size());
 }
 
-TensorRef Pipeline::message(int slot) const {
-  const MatrixRef x_TC = stages_.front().input_TC(0);
-  return {memory_.at(plan_.memory.message_slots[size_t(slot)]), x_TC.dtype,
-          Shape{x_TC.rows, x_TC.cols}};
+TensorRef Pipeline::message(int slot, const MatrixRef& carried) const {
+  return {memory_.at(plan_.memory.message_slots[size_t(slot)]), carried.dtype,
+          Shape{carried.rows, carried.cols}};
 }
 
 void Pipeline::wait(Work& work) {
@@ -55,11 +54,11 @@ void Pipeline::start(const Action& transfer, const ActionMemory& memory) {
       return;
     case ActionKind::RecvGrad:
       messages_[size_t(memory.message_in)] =
-          pp_.start_recv(message(memory.message_in), transfer.peer, kGrad);
+          pp_.start_recv(message(memory.message_in, stage.output_TC(0)), transfer.peer, kGrad);
       return;
     case ActionKind::SendGrad:
       messages_[size_t(memory.message_out)] =
-          pp_.start_send(message(memory.message_out), transfer.peer, kGrad);
+          pp_.start_send(message(memory.message_out, stage.input_TC(0)), transfer.peer, kGrad);
       return;
     default:
       TRIREME_CHECK(false, to_string(transfer, 2) + " is no transfer");
@@ -81,13 +80,15 @@ void Pipeline::take_output_grad(const Action& action, const ActionMemory& memory
   if (memory.message_in < 0) return;  // the last stage makes it itself
   wait(messages_[size_t(memory.message_in)]);
   const int slot = std::max(memory.weight_grad_slot, 0);
-  copy(message(memory.message_in), tensor(stages_[size_t(action.chunk)].output_grad_TC(slot)));
+  const MatrixRef dy_TC = stages_[size_t(action.chunk)].output_grad_TC(slot);
+  copy(message(memory.message_in, dy_TC), tensor(dy_TC));
 }
 
 void Pipeline::give_input_grad(const Action& action, const ActionMemory& memory) {
   if (memory.message_out < 0) return;  // nothing lies before the first stage
   const int slot = std::max(memory.weight_grad_slot, 0);
-  copy(tensor(stages_[size_t(action.chunk)].input_grad_TC(slot)), message(memory.message_out));
+  const MatrixRef dx_TC = stages_[size_t(action.chunk)].input_grad_TC(slot);
+  copy(tensor(dx_TC), message(memory.message_out, dx_TC));
 }
 
 void Pipeline::finish_activations() {

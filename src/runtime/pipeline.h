@@ -35,7 +35,8 @@ class Pipeline {
 
  private:
   void wait(Work& work);
-  TensorRef message(int slot) const;
+  // The message in a slot, with the extents of what it carries.
+  TensorRef message(int slot, const MatrixRef& carried) const;
 
   const RankPlan& plan_;
   const RankMemory& memory_;

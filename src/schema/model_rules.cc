@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/input_limits.h"
+#include "schema/image_net.h"
 #include "schema/model_spec.h"
 
 namespace trireme {
@@ -250,9 +251,45 @@ double most_parameters(const ModelSpec& model) {
          2.0 * C * (double(model.vocab_size) + double(model.seq_len));
 }
 
+// A net of images has its shapes from its family; keys of a transformer that other rules read must
+// agree with them.
+void image_rules(ConfigRules& rules, const ModelConfig& model) {
+  constexpr int64_t kLargestImage = 4096, kMostLayers = 16;
+  rules.size("model.image_size", model.image_size, 1, kLargestImage);
+  rules.require(model.image_channels == 1 || model.image_channels == 3, "model.image_channels",
+                "must be 1 (grey) or 3 (red, green, blue)", "try 3");
+  rules.size("model.width_factor", model.width_factor, 1, 64);
+  rules.size("model.vocab_size", model.vocab_size, 0, limits::kVocabSize);
+  rules.size("model.layers", model.layers, 1, kMostLayers);
+  const int64_t layers = layers_of_family(model.family, model.layers);
+  rules.require(model.layers == layers, "model.layers",
+                fmt::format("must be {}: so many blocks of {} follow the first one", layers,
+                            name_of(model.family)),
+                fmt::format("set model.layers = {}", layers));
+  rules.require(model.seq_len == 1, "model.seq_len", "must be 1: an image has one target",
+                "set model.seq_len = 1");
+  rules.require(model.lora_rank == 0 && model.dropout == 0.0, "model.family",
+                "has neither adapters nor dropout yet",
+                "set model.lora_rank = 0 and model.dropout = 0.0");
+  const bool are_sizes = model.image_size >= 1 && model.image_size <= kLargestImage &&
+                         model.layers == layers && layers >= 1 && layers <= kMostLayers &&
+                         model.width_factor >= 1;
+  if (!are_sizes) return;
+  const ModelSpec spec = with_defaults(model, 0);
+  for (int64_t block = 0; block <= layers + 1; ++block) {
+    const ImageBlock made = block_of(spec, block);
+    const bool fits = made.height >= 1 && made.width >= 1 && made.out_height() >= 1;
+    if (fits) continue;
+    return rules.require(false, "model.image_size",
+                         fmt::format("leaves no pixel for block {} of {}", block, layers),
+                         "take larger images or fewer layers");
+  }
+}
+
 }  // namespace
 
 void model_rules(ConfigRules& rules, const ModelConfig& model) {
+  if (reads_images(model.family)) return image_rules(rules, model);
   sizes_of_model(rules, model);
   head_rules(rules, model);
   number_rules(rules, model);

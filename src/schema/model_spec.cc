@@ -5,6 +5,7 @@
 
 #include "base/align.h"
 #include "base/input_limits.h"
+#include "schema/image_net.h"
 #include "schema/model_rules.h"
 #include "schema/stage_shape.h"
 
@@ -114,6 +115,7 @@ ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
   model.q_lora_rank = config.q_lora_rank;
   model.qk_rope_head_dim = config.qk_rope_head_dim;
   add_adapters(config, model);
+  if (reads_images(config.family)) make_image_net(config, model);
   if (config.family != ModelFamily::Moe) return model;
   model.router = config.router;
   model.experts = config.experts;
@@ -159,6 +161,7 @@ int most_slices(const ModelSpec& model) {
 StageSpec whole_model(const ModelSpec& model) { return {0, model.layers, true, true}; }
 
 std::vector<LayerRun> layer_kinds(const ModelSpec& model) {
+  if (model.reads_images()) return kinds_of_blocks(model);
   const int64_t dense = model.has_experts() ? model.dense_layers : 0;
   if (dense == 0) return {{0, 0, model.layers}};
   return {{0, 0, dense}, {1, dense, model.layers - dense}};

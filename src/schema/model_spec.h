@@ -13,8 +13,9 @@ namespace trireme {
 enum class NormType { LayerNorm, RmsNorm };
 enum class MlpType { GeluTanh, GeluErf, Relu, Relu2, Swiglu };
 
-// A transformer with every default resolved. It is pure data; tables, layers and plan all read this
-// one description.
+// A model with every default resolved. It is pure data; tables, layers and plan all read this one
+// description. A net of images has the shapes of schema/image_net.h; d_model is then the number of
+// features that its head reads, vocab_size the number of classes, and a sample one token.
 struct ModelSpec {
   ModelFamily family = ModelFamily::Gpt2;
   int64_t layers = 0;
@@ -78,6 +79,16 @@ struct ModelSpec {
   int64_t lora_rank = 0;
   double lora_scale = 0.0;
   LoraTargets lora_targets = {};
+
+  // Images: rows and columns, channels of a pixel, and the factor of the channels of layers.
+  int64_t image_size = 0;
+  int64_t image_channels = 0;
+  int64_t width_factor = 1;
+
+  bool reads_images() const { return trireme::reads_images(family); }
+  int64_t image_bytes() const { return image_size * image_size * image_channels; }
+  // Words of 32 bits of a sample: its tokens, or the bytes of its image.
+  int64_t sample_words() const { return reads_images() ? (image_bytes() + 3) / 4 : seq_len; }
 
   bool has_adapters() const { return lora_rank > 0; }
   // Whether the two uses of one table have gradients that are joined.

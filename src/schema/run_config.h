@@ -70,6 +70,10 @@ struct ModelConfig {
   int64_t lora_rank = 0;             // 0: none
   double lora_alpha = 0.0;           // 0: 2 lora_rank
   std::string lora_targets = "all";  // names between commas (schema/lora_targets.h)
+  // Nets of images. Their layers are those of schema/image_net.h; a sample has one target.
+  int64_t image_size = 0;      // rows and columns
+  int64_t image_channels = 3;  // 1: grey
+  int64_t width_factor = 1;    // conv_net, wide_resnet: factor of the channels
 };
 
 // A token file of a mixture. Of the samples it gives its weight, divided by all weights.
@@ -86,6 +90,10 @@ struct DataConfig {
   std::string val;        // token file; "": no validation
   std::string tokenizer;  // tokenizer.json of `trireme tokenizer train`; copied into checkpoints
   bool document_mask = false;  // documents of one sequence do not see each other
+  // Of images.
+  double val_fraction = 0.0;  // of the images of `train`, held out where `val` is empty
+  bool flip = false;          // left and right change places in half of the samples
+  int64_t crop_margin = 0;    // pixels by which a training image may be moved
 };
 
 struct BatchConfig {

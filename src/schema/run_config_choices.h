@@ -19,12 +19,24 @@ using ChoiceNames = std::span<const std::string_view>;
 template <typename E>
 struct ChoiceTable;  // `names`, and `last`, the last value of the enum
 
-enum class ModelFamily : uint8_t { Gpt2, Llama, Moe };
+enum class ModelFamily : uint8_t {
+  Gpt2,
+  Llama,
+  Moe,
+  ConvNet,
+  AlexNet,
+  Vgg16,
+  ResNet50,
+  WideResNet
+};
 template <>
 struct ChoiceTable<ModelFamily> {
-  static constexpr std::string_view names[] = {"gpt2", "llama", "moe"};
-  static constexpr ModelFamily last = ModelFamily::Moe;
+  static constexpr std::string_view names[] = {"gpt2",    "llama", "moe",      "conv_net",
+                                               "alexnet", "vgg16", "resnet50", "wide_resnet"};
+  static constexpr ModelFamily last = ModelFamily::WideResNet;
 };
+// Whether a net reads images; the others read tokens.
+constexpr bool reads_images(ModelFamily family) { return family >= ModelFamily::ConvNet; }
 
 // How rotary frequencies are stretched for longer contexts (model.rope_scaling_factor).
 enum class RopeScaling : uint8_t { Llama3, Yarn };
@@ -64,11 +76,11 @@ struct ChoiceTable<RouterType> {
   static constexpr RouterType last = RouterType::Sigmoid;
 };
 
-enum class DataSource : uint8_t { Files, Synthetic };
+enum class DataSource : uint8_t { Files, Synthetic, Images };
 template <>
 struct ChoiceTable<DataSource> {
-  static constexpr std::string_view names[] = {"files", "synthetic"};
-  static constexpr DataSource last = DataSource::Synthetic;
+  static constexpr std::string_view names[] = {"files", "synthetic", "images"};
+  static constexpr DataSource last = DataSource::Images;
 };
 
 enum class OptimizerKind : uint8_t { AdamW, Sgd, Muon };

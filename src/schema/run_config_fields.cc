@@ -57,7 +57,8 @@ void model_fields(FieldList& list, ModelConfig& model) {
            "configuration");
   list.add("family", model.family, kResults,
            "gpt2: learned positions, LayerNorm, GELU; llama: RoPE, RMSNorm, SwiGLU, no biases; "
-           "moe: llama with a mixture of experts in place of the MLP");
+           "moe: llama with a mixture of experts in place of the MLP; the others read images: "
+           "conv_net is small, alexnet, vgg16, resnet50 and wide_resnet are the known ones");
   list.add("layers", model.layers, kResults, "number of transformer layers");
   list.add("d_model", model.d_model, kResults, "width of the residual stream");
   list.add("heads", model.heads, kResults, "number of query heads");
@@ -175,13 +176,21 @@ void model_fields(FieldList& list, ModelConfig& model) {
   list.add("lora_targets", model.lora_targets, kResults,
            "matrices of every layer that have an adapter, between commas: q, k, v, o, gate, up, "
            "down; all: each of them that the model has");
+  list.add("image_size", model.image_size, kResults,
+           "nets of images: rows and columns of an image; images of a folder are scaled to it");
+  list.add("image_channels", model.image_channels, kResults,
+           "nets of images: channels of a pixel; 1: grey, 3: red, green and blue");
+  list.add("width_factor", model.width_factor, kResults,
+           "conv_net: factor of the channels of every layer, which are 16, 32, ... ; wide_resnet: "
+           "factor of the inner channels of every block");
 }
 
 void data_fields(FieldList& list, DataConfig& data) {
   list.section("data");
   list.add("source", data.source, kResults,
-           "files: tokens come from token files; synthetic: tokens are generated from the seed, "
-           "with structure that a model can learn, so that no file is needed");
+           "files: tokens come from token files; synthetic: tokens or images are generated from "
+           "the seed, with structure that a model can learn, so that no file is needed; images: "
+           "data.train is a set of images (trireme data images)");
   list.add_mixture("train", {&data.train, &data.train_mixture}, kResults,
                    "token file with the training data (trireme data prepare), or a list of files "
                    "with weights, as [{path = \"a.tok\", weight = 2.0}, {path = \"b.tok\"}]: of "
@@ -195,6 +204,13 @@ void data_fields(FieldList& list, DataConfig& data) {
       "documents of one sequence do not see each other: attention begins at the first token of "
       "a document, positions begin there with 0, and no document predicts the next one's "
       "first token; the tokenizer's end-of-text token ends a document");
+  list.add("val_fraction", data.val_fraction, kResults,
+           "images: share of the images of data.train, spread evenly over them, that is held out "
+           "for validation where data.val is empty");
+  list.add("flip", data.flip, kResults,
+           "images: left and right change places in half of the training samples");
+  list.add("crop_margin", data.crop_margin, kResults,
+           "images: training images are moved by up to so many pixels up, down, left and right");
 }
 
 void batch_fields(FieldList& list, BatchConfig& batch) {

@@ -330,6 +330,37 @@ void corruption_rules(ConfigRules& rules, const RunConfig& config) {
   }
 }
 
+// What a net of images cannot have, and what only such a net has.
+void image_run_rules(ConfigRules& rules, const RunConfig& config) {
+  const bool is_net = reads_images(config.model.family);
+  const bool is_set = config.data.source == DataSource::Images;
+  rules.require(is_net || !is_set, "data.source", "is a set of images, but the model reads tokens",
+                "set model.family = \"conv_net\", or data.source = \"files\"");
+  rules.require(!is_net || config.data.source != DataSource::Files, "data.source",
+                "are token files, but the model reads images",
+                "set data.source = \"images\" or \"synthetic\"");
+  rules.in_range("data.val_fraction", config.data.val_fraction, 0.0, 1.0);
+  rules.size("data.crop_margin", config.data.crop_margin, 0, 4096);
+  if (!is_net) return;
+  rules.require(config.parallel.cp == 1, "parallel.cp", "cannot cut an image", "set it to 1");
+  rules.require(!config.data.document_mask, "data.document_mask", "needs tokens",
+                "set it to false");
+  rules.require(config.run.sample_every == 0, "run.sample_every",
+                "samples text, and the model reads images", "set it to 0");
+  rules.require(config.optim.grad_dtype == StateChoice::Fp32, "optim.grad_dtype",
+                "would round the means of batch norms, which are summed like gradients",
+                "set optim.grad_dtype = \"fp32\"");
+  rules.require(config.precision.compute != ComputeChoice::Fp16, "precision.compute",
+                "is too narrow for the sums of gradients of images",
+                "set precision.compute = \"bf16\"");
+  rules.require(config.optim.master, "optim.master",
+                "leaves out the fp32 copy, which the statistics of batch norms need",
+                "set optim.master = true");
+  rules.require(config.parallel.staleness == 0, "parallel.staleness",
+                "has no mean over the micro-batches of a step for the batch norms",
+                "set parallel.staleness = 0");
+}
+
 void data_rules(ConfigRules& rules, const DataConfig& data) {
   for (const WeightedFile& file : data.train_mixture) {
     rules.require(!file.path.empty(), "data.train", "has a file without a name",
@@ -461,6 +492,7 @@ std::vector<ConfigProblem> broken_rules(const RunConfig& config,
   sum_tree_rules(rules, config);
   run_rules(rules, config);
   data_rules(rules, config.data);
+  image_run_rules(rules, config);
   return rules.take();
 }
 

@@ -38,6 +38,7 @@ DataFacts data_facts(const RunConfig& config, int64_t vocab_size) {
   DataFacts facts;
   facts.uniform = std::log(double(vocab_size));
   const DataConfig& data = config.data;
+  if (reads_images(config.model.family)) return facts;
   if (data.source == DataSource::Synthetic) {
     facts.entropy = SyntheticSource(config.run.seed, vocab_size).entropy_rate();
     return facts;

@@ -82,6 +82,7 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   summary.final_loss = result.final_loss;
   summary.val_loss = summary_observer_.eval().val_loss;
   summary.bits_per_byte = summary_observer_.eval().bits_per_byte;
+  summary.val_accuracy = summary_observer_.eval().accuracy;
   summary.best = result.position.best_validation;
   summary.epoch = summary_observer_.epoch();
   summary.step_s = trainer.median_step_s();

@@ -11,6 +11,7 @@
 #include "data/mixture_source.h"
 #include "data/synthetic_source.h"
 #include "kernels/loss/cross_entropy.h"
+#include "session/image_data.h"
 
 namespace trireme {
 
@@ -129,6 +130,7 @@ Status open_mixture(const RunConfig& config, SessionData& data) {
 }  // namespace
 
 Result<int64_t> data_vocab_size(const RunConfig& config) {
+  if (reads_images(config.model.family)) return num_image_classes(config);
   const DataConfig& data = config.data;
   const bool vocabulary_is_given =
       config.model.vocab_size > 0 && data.train.empty() && data.train_mixture.empty();
@@ -141,6 +143,7 @@ Result<int64_t> data_vocab_size(const RunConfig& config) {
 }
 
 Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_size) {
+  if (reads_images(config.model.family)) return open_image_data(config, vocab_size);
   TRIREME_TRY_DONE(check_source(config));
   SessionData data;
   const uint64_t seed = config.run.seed;

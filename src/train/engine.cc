@@ -118,7 +118,7 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
   executor_ = std::make_unique<Executor>(Executor::Parts{
       rank_, memory_, stages_, optimizer_, source, world.group(), *pipeline_, *data_parallel_,
       offload_, *tensor_addends_, *context_addends_, plan.shape.micro_sequences,
-      ContextChunks{plan.model.seq_len, plan.mesh.cp, rank_.coords.cp}});
+      plan.model.sample_words(), ContextChunks{plan.model.seq_len, plan.mesh.cp, rank_.coords.cp}});
 }
 
 void Engine::time_ops(bool on) {

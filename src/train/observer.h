@@ -93,6 +93,7 @@ struct EvalReport {
   double val_loss = 0.0;  // nats per token
   // 0: unknown, because the data do not record the length of their text
   double bits_per_byte = 0.0;
+  std::optional<double> accuracy;  // share of the images whose class has the largest logit
   double seconds = 0.0;
   std::optional<double> epoch;                                  // as in StepReport
   double best_loss = std::numeric_limits<double>::quiet_NaN();  // lowest val_loss so far

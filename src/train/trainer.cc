@@ -317,6 +317,9 @@ void Trainer::evaluate() {
   if (parts_.bytes_per_token > 0.0) {
     report.bits_per_byte = report.val_loss / std::log(2.0) / parts_.bytes_per_token;
   }
+  if (parts_.plan.model.reads_images() && result.valid_tokens > 0) {
+    report.accuracy = double(result.num_hits) / double(result.valid_tokens);
+  }
   report.seconds = seconds_since(begin_ns);
   report.epoch = epoch();
   const std::string note = validations_.see({report.step, report.val_loss}, position_);

@@ -8,6 +8,8 @@
 
 #include "base/element.h"
 #include "data/documents.h"
+#include "data/image_source.h"
+#include "data/synthetic_images.h"
 #include "data/synthetic_source.h"
 #include "device/isa.h"
 #include "kernels/kernel_table.h"
@@ -66,8 +68,17 @@ class RankRun {
   RankRun(const RunPlan& plan, const RunSteps& steps, LayoutRun& result, std::mutex& mutex)
       : plan_(plan), steps_(steps), result_(result), mutex_(mutex) {}
 
+  std::unique_ptr<TokenSource> images_of(const char* split) const {
+    const ModelSpec& model = plan_.model;
+    const ImageExtents extents{model.image_size, model.image_size, model.image_channels};
+    constexpr int64_t kImages = 100;
+    auto images = std::make_shared<SyntheticImages>(3, extents, model.vocab_size, kImages, split);
+    return std::make_unique<ImageSource>(std::move(images), 3, ImageAugmentation{false, 1});
+  }
+
   // A frequent token ends documents, so that most sequences have several.
   std::unique_ptr<TokenSource> source_of(const char* split) const {
+    if (plan_.model.reads_images()) return images_of(split);
     auto source = std::make_unique<SyntheticSource>(3, plan_.model.vocab_size, split);
     if (!plan_.config.data.document_mask) return source;
     return std::make_unique<DocumentSource>(std::move(source), 0);

@@ -141,7 +141,7 @@ class RunDraw {
   void model() {
     ModelConfig& model = config_.model;
     ParallelConfig& parallel = config_.parallel;
-    model.family = any_choice<ModelFamily>();
+    model.family = any_of({ModelFamily::Gpt2, ModelFamily::Llama, ModelFamily::Moe});
     model.layers = parallel.pp * (1 + below(3)) + below(2);
     model.heads = parallel.tp * (1 + below(2));
     if (is_one_of(3)) {

@@ -1,0 +1,99 @@
+#include "graph/image_graphs.h"
+
+#include "graph/graph_builder.h"
+#include "schema/image_net.h"
+
+namespace trireme {
+namespace {
+
+// relu(batch_norm(convolution(x))), as far as the block has them, between its pools
+ValueId convolution_block(GraphBuilder& g, const ImageBlock& block, const std::string& prefix,
+                          ValueId x) {
+  if (block.pool_before > 0) {
+    x = g.pool(prefix + "pool", x, {.size = block.pool_before, .stride = block.pool_before}, false);
+  }
+  const ImageWindow window{.size = block.size, .stride = block.stride, .padding = block.padding};
+  ValueId y = g.convolution(prefix + "conv", x, block.filters, window, !block.has_norm);
+  if (block.has_norm) y = g.batch_norm(prefix + "norm", y);
+  y = g.activation(y);
+  if (block.pool_size == 0) return y;
+  return g.pool(
+      prefix + "pool_behind", y,
+      {.size = block.pool_size, .stride = block.pool_stride, .padding = block.pool_padding}, false);
+}
+
+// relu(shortcut(x) + norm3(conv3(relu(norm2(conv2(relu(norm1(conv1(x)))))))))
+ValueId bottleneck(GraphBuilder& g, const ImageBlock& block, ValueId x) {
+  const auto normed = [&](const std::string& number, ValueId from, int64_t filters,
+                          const ImageWindow& window) {
+    return g.batch_norm("norm" + number,
+                        g.convolution("conv" + number, from, filters, window, false));
+  };
+  const ImageWindow middle{.size = block.size, .stride = block.stride, .padding = block.padding};
+  ValueId h = g.activation(normed("1", x, block.inner, {}));
+  h = g.activation(normed("2", h, block.inner, middle));
+  h = normed("3", h, block.filters, {});
+  const bool keeps_shape = block.stride == 1 && block.channels == block.filters;
+  const ValueId shortcut =
+      keeps_shape ? x : normed("_shortcut", x, block.filters, {.stride = block.stride});
+  return g.activation(g.add("sum", shortcut, h));
+}
+
+// What reads the images that a block makes.
+ValueId input_of(GraphBuilder& g, const ImageBlock& block, const std::string& name,
+                 Numbers numbers = Numbers::Compute) {
+  return g.input(name,
+                 {Axis::Sample, Dim(Axis::Row, block.height), Dim(Axis::Column, block.width),
+                  Dim(Axis::Channel, block.channels)},
+                 numbers, 3);
+}
+
+bool is_dense(const ModelSpec& model, int64_t block) {
+  return block_of(model, block).kind == BlockKind::Dense;
+}
+
+// A block, or the head, behind a dense block reads features.
+ValueId input_of_block(GraphBuilder& g, const ModelSpec& model, int64_t block,
+                       const std::string& name) {
+  const ImageBlock reads = block_of(model, block);
+  if (!is_dense(model, block - 1)) return input_of(g, reads, name);
+  return g.input(name, {Axis::Sample, Dim(Axis::Feature, reads.channels)});
+}
+
+ValueId flat(GraphBuilder& g, ValueId x) { return g.value(x).num_row_dims > 1 ? g.flatten(x) : x; }
+
+}  // namespace
+
+Graph first_image_graph(const ModelSpec& model) {
+  GraphBuilder g(model, "embedding");
+  const ImageBlock block = block_of(model, 0);
+  const ValueId x = g.pixels(input_of(g, block, "bytes", Numbers::U8));
+  return g.output(convolution_block(g, block, "stem.", x));
+}
+
+Graph block_graph(const ModelSpec& model, int64_t layer, const std::string& unit) {
+  GraphBuilder g(model, unit);
+  const ImageBlock block = block_of(model, layer + 1);
+  const ValueId x = input_of_block(g, model, layer + 1, "x");
+  switch (block.kind) {
+    case BlockKind::Convolution:
+      return g.output(convolution_block(g, block, "", x));
+    case BlockKind::Bottleneck:
+      return g.output(bottleneck(g, block, x));
+    case BlockKind::Dense:
+      break;
+  }
+  return g.output(g.relu_linear("fc.w", flat(g, x), block.filters));
+}
+
+Graph image_head_graph(const ModelSpec& model) {
+  GraphBuilder g(model, "head");
+  const ImageBlock reads = block_of(model, model.layers + 1);
+  ValueId y = input_of_block(g, model, model.layers + 1, "y");
+  if (averages_before_head(model)) {
+    y = g.pool("head.pool", y, {.size = reads.height, .stride = 1}, true);
+  }
+  return g.output(g.cross_entropy(g.softmax_parts("head.weight", flat(g, y))));
+}
+
+}  // namespace trireme

@@ -1,0 +1,201 @@
+#include "nn/image_bodies.h"
+
+#include <cmath>
+
+#include "base/check.h"
+#include "kernels/pool/pool.h"
+
+namespace trireme {
+namespace {
+
+ImageWindow window_of(const OpBinding& b) {
+  ImageWindow window = b.op().window;
+  window.images = b.shape().micro_sequences;
+  return window;
+}
+
+InputGradAt input_grad_of(const OpBinding& b) { return {b.input_grad(), b.input_grad_addend()}; }
+
+// Brings the addend to the gradient's place. Returns how an op adds its own part.
+Write begin_sum(Ctx& ctx, const MatrixRef& addend, const MatrixRef& dest) {
+  if (!addend) return Write::Overwrite;
+  if (addend.data != dest.data) ctx.kernels.convert(ctx.stream, {flat(addend), flat(dest)});
+  return Write::Accumulate;
+}
+
+TensorAt statistic(const OpBinding& b, const char* ending) {
+  return b.tensor(b.op().name + ending);
+}
+
+// A tensor of B, whose name has the number of channels.
+TensorAt backward_tensor(const OpBinding& b, const char* ending) {
+  return b.tensor(b.op().name + ending + std::to_string(b.output_value().dims.back().extent));
+}
+
+template <typename T>
+void write_pixels(Stream& stream, const uint8_t* bytes, int64_t stride, int64_t images,
+                  const MatrixRef& y_PC) {
+  const int64_t numbers = y_PC.rows * y_PC.cols / images;
+  stream.team().parallel_for(images, [&](int64_t image, int) {
+    const uint8_t* x = bytes + image * stride;
+    T* y = static_cast<T*>(y_PC.data) + image * numbers;
+    for (int64_t i = 0; i < numbers; ++i) y[i] = T((float(x[i]) - 127.5f) * (1.0f / 64.0f));
+  });
+}
+
+}  // namespace
+
+PixelsBody::PixelsBody(const OpBinding& b)
+    : images_(b.shape().micro_sequences),
+      sample_words_(b.model().sample_words()),
+      words_(b.tokens()),
+      y_PC_(b.output()) {
+  TRIREME_CHECK(y_PC_.dtype != DType::F16, "pixels are fp32 or bf16");
+}
+
+void PixelsBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  const MatrixRef y_PC = m(y_PC_);
+  const auto* bytes = static_cast<const uint8_t*>(m(words_).data);
+  const int64_t stride = sample_words_ * int64_t(sizeof(int32_t));
+  if (y_PC.dtype == DType::F32) {
+    write_pixels<float>(ctx.stream, bytes, stride, images_, y_PC);
+  } else {
+    write_pixels<bf16>(ctx.stream, bytes, stride, images_, y_PC);
+  }
+}
+
+ConvolutionBody::ConvolutionBody(const OpBinding& b)
+    : window_(window_of(b)),
+      w_FK_(b.weight()),
+      bias_F_(b.vector(".b")),
+      x_PC_(b.input()),
+      y_QF_(b.output()),
+      dy_QF_(b.output_grad()),
+      dx_(input_grad_of(b)),
+      dw_FK_(b.weight_grad()),
+      db_F_(b.vector_grad(".b")) {
+  const int64_t bytes =
+      convolution_scratch(window_, 1, x_PC_.cols, y_QF_.cols, x_PC_.dtype).bytes();
+  if (bytes > 0) scratch_ = b.tensor(convolution_scratch_name(bytes));
+}
+
+void ConvolutionBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  ctx.kernels.convolution_forward(ctx.stream, {window_, 1, m(x_PC_), w_FK_, bias_F_, m(y_QF_)});
+}
+
+void ConvolutionBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  const MatrixRef dx_PC = m(dx_.dest);
+  if (!dx_PC) return;
+  const Write write = begin_sum(ctx, m(dx_.addend), dx_PC);
+  ctx.kernels.convolution_backward_input(ctx.stream,
+                                         {window_, 1, m(dy_QF_), w_FK_, dx_PC, m(scratch_), write});
+}
+
+void ConvolutionBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
+                                      Write write) const {
+  const MatrixRef dy_QF = m(dy_QF_);
+  ctx.kernels.convolution_backward_weight(ctx.stream,
+                                          {window_, 1, dy_QF, m(x_PC_), m(dw_FK_), write});
+  if (db_F_) ctx.kernels.column_sum(ctx.stream, {dy_QF, m(db_F_), write});
+}
+
+BatchNormBody::BatchNormBody(const OpBinding& b)
+    : image_rows_(b.output_value().inner_rows()),
+      eps_(static_cast<float>(b.model().norm_eps)),
+      gain_C_(b.vector(".gain")),
+      bias_C_(b.vector(".bias")),
+      running_mean_C_(b.vector(".mean")),
+      running_variance_C_(b.vector(".variance")),
+      x_PC_(b.input()),
+      y_PC_(b.output()),
+      dy_PC_(b.output_grad()),
+      dx_(input_grad_of(b)),
+      moments_B2C_(statistic(b, ".moments_B2C")),
+      mean_C_(statistic(b, ".mean_C")),
+      rstd_C_(statistic(b, ".rstd_C")),
+      sums_B2C_(backward_tensor(b, ".sums_B2x")),
+      total_2C_(backward_tensor(b, ".total_2x")),
+      dgain_C_(b.vector_grad(".gain")),
+      dbias_C_(b.vector_grad(".bias")),
+      mean_sum_C_(b.vector_grad(".mean")),
+      variance_sum_C_(b.vector_grad(".variance")) {}
+
+void BatchNormBody::take_running_statistics(Ctx& ctx, const SlotMemory& m) const {
+  const TensorRef rstd_C = m(rstd_C_);
+  ctx.kernels.convert(ctx.stream, {running_mean_C_, m(mean_C_)});
+  ctx.kernels.convert(ctx.stream, {running_variance_C_, rstd_C});
+  float* rstd = rstd_C.as<float>();
+  for (int64_t c = 0; c < rstd_C.num_elements(); ++c) rstd[c] = 1.0f / std::sqrt(rstd[c] + eps_);
+}
+
+void BatchNormBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
+  const MatrixRef x_PC = m(x_PC_);
+  if (info.training) {
+    ctx.kernels.batch_norm_moments(ctx.stream, {x_PC, image_rows_, m(moments_B2C_)});
+    ctx.kernels.batch_norm_statistics(ctx.stream,
+                                      {m(moments_B2C_), image_rows_, eps_, m(mean_C_), m(rstd_C_)});
+  } else {
+    take_running_statistics(ctx, m);
+  }
+  ctx.kernels.batch_norm_forward(ctx.stream,
+                                 {x_PC, m(mean_C_), m(rstd_C_), gain_C_, bias_C_, m(y_PC_)});
+}
+
+void BatchNormBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  const MatrixRef dy_PC = m(dy_PC_), x_PC = m(x_PC_), dx_PC = m(dx_.dest);
+  const TensorRef mean_C = m(mean_C_), rstd_C = m(rstd_C_), total_2C = m(total_2C_);
+  ctx.kernels.batch_norm_backward_sums(ctx.stream,
+                                       {dy_PC, x_PC, mean_C, rstd_C, image_rows_, m(sums_B2C_)});
+  ctx.kernels.batch_norm_backward_weight(ctx.stream, {m(sums_B2C_), total_2C});
+  if (!dx_PC) return;
+  const Write write = begin_sum(ctx, m(dx_.addend), dx_PC);
+  ctx.kernels.batch_norm_backward_input(
+      ctx.stream, {dy_PC, x_PC, mean_C, rstd_C, gain_C_, total_2C, dy_PC.rows, dx_PC, write});
+}
+
+// The statistics are joined once more, because F does not know to which sum they belong.
+void BatchNormBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
+                                    Write write) const {
+  ctx.kernels.batch_norm_backward_weight(
+      ctx.stream, {m(sums_B2C_), m(total_2C_), m(dgain_C_), m(dbias_C_), write});
+  ctx.kernels.batch_norm_statistics(
+      ctx.stream, {m(moments_B2C_), image_rows_, eps_, m(mean_C_), m(rstd_C_), m(mean_sum_C_),
+                   m(variance_sum_C_), write});
+}
+
+PoolBody::PoolBody(const OpBinding& b)
+    : window_(window_of(b)),
+      averages_(b.op().averages),
+      x_PC_(b.input()),
+      y_QC_(b.output()),
+      dy_QC_(b.output_grad()),
+      dx_(input_grad_of(b)) {}
+
+void PoolBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  const PoolKind kind = averages_ ? PoolKind::Average : PoolKind::Max;
+  ctx.kernels.pool_forward(ctx.stream, {kind, window_, m(x_PC_), m(y_QC_)});
+}
+
+void PoolBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  const MatrixRef dx_PC = m(dx_.dest);
+  if (!dx_PC) return;
+  const Write write = begin_sum(ctx, m(dx_.addend), dx_PC);
+  const PoolKind kind = averages_ ? PoolKind::Average : PoolKind::Max;
+  const MatrixRef x_PC = averages_ ? MatrixRef{} : m(x_PC_);
+  ctx.kernels.pool_backward(ctx.stream, {kind, window_, m(dy_QC_), x_PC, dx_PC, write});
+}
+
+FlattenBody::FlattenBody(const OpBinding& b)
+    : x_PC_(b.input()), y_BF_(b.output()), dy_BF_(b.output_grad()), dx_(input_grad_of(b)) {
+  TRIREME_CHECK(!dx_.addend, "an image that is flattened has no other reader");
+}
+
+void FlattenBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  ctx.kernels.convert(ctx.stream, {flat(m(x_PC_)), flat(m(y_BF_))});
+}
+
+void FlattenBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  ctx.kernels.convert(ctx.stream, {flat(m(dy_BF_)), flat(m(dx_.dest))});
+}
+
+}  // namespace trireme

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+
+#include "schema/model_spec.h"
+
+namespace trireme {
+
+// The nets of images that are known by name, as lists of blocks. The first block is the first unit
+// of the model, behind the pixels; the others are its layers.
+
+enum class BlockKind : uint8_t {
+  Convolution,  // pool, convolution, batch norm, ReLU, pool, as far as the block has them
+  Bottleneck,   // a residual block of three convolutions (He et al. 2016)
+  Dense,        // linear and ReLU, of all numbers of an image
+};
+
+struct ImageBlock {
+  BlockKind kind = BlockKind::Convolution;
+  int64_t height = 0, width = 0, channels = 0;  // of an image that it reads; 1 x 1: features
+  int64_t filters = 0;                          // channels of what it makes
+  int64_t inner = 0;                            // Bottleneck: channels between
+  int64_t size = 1, stride = 1, padding = 0;    // of the convolution's window
+  bool has_norm = false;
+  int64_t pool_before = 0;                                   // window and stride; 0: none
+  int64_t pool_size = 0, pool_stride = 1, pool_padding = 0;  // behind; 0: none
+
+  int64_t out_height() const { return out(height); }
+  int64_t out_width() const { return out(width); }
+  int64_t features() const { return height * width * channels; }
+
+  friend bool operator==(const ImageBlock&, const ImageBlock&) = default;
+
+ private:
+  int64_t out(int64_t extent) const;
+};
+
+// Block 0 is the first unit's, block i + 1 that of layer i. Block layers + 1 has the extents that
+// the head reads, and nothing else.
+ImageBlock block_of(const ModelSpec& model, int64_t block);
+// Numbers of an image at the widest border between two units.
+int64_t largest_border(const ModelSpec& model);
+// The head averages every channel over the image before it classifies.
+bool averages_before_head(const ModelSpec& model);
+
+// Number of layers of the family. A conv_net has as many as the configuration says, and a ResNet so
+// many of the 16 blocks of ResNet-50.
+int64_t layers_of_family(ModelFamily family, int64_t configured);
+
+// Fills in what a net of images has. Sizes that model_rules refuses do no harm.
+void make_image_net(const ModelConfig& config, ModelSpec& model);
+std::vector<LayerRun> kinds_of_blocks(const ModelSpec& model);
+
+}  // namespace trireme
