@@ -64,7 +64,7 @@ Optimizer::Param Optimizer::part_of_param(const Param& param, int64_t first, int
 bool Optimizer::can_be_copied(const Param& param) const {
   const bool is_clipped = qk_clip_ && param.logit_side != LogitSide::None;
   return param.grad_N && !param.is_in_file && !param.is_frozen && !param.muon &&
-         param.balance_rate == 0.0 && !is_clipped;
+         param.balance_rate == 0.0 && param.running_rate == 0.0 && !is_clipped;
 }
 
 std::array<TensorRef*, 3> Optimizer::state_of(Param& param) {
