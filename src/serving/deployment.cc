@@ -17,6 +17,11 @@ double price_per_hour(const DeploymentProblem::Link& link, double bytes_per_s) {
   return bytes_per_s * kSecondsPerHour * link.price_per_gb / kBytesPerGb;
 }
 
+// In which the bytes of a link are counted: about one is its speed.
+double unit_of(const DeploymentProblem::Link& link) {
+  return link.bytes_per_s > 0.0 ? link.bytes_per_s : 1.0;
+}
+
 // What is minimized, and which limit is then free.
 enum class Goal : unsigned char { Cost, LostRate, MoreWorkers, FasterLink };
 
@@ -163,7 +168,6 @@ class DeploymentProgram {
     for (size_t tier = 0; !is_last(tier); ++tier) {
       const DeploymentProblem::Link& link = problem_.links[tier];
       LinearRow capacity{.upper = problem_.utilization};
-      const double bytes_per_s = std::max(link.bytes_per_s, 1.0);
       if (link.bytes_per_s <= 0.0) capacity.upper = 0.0;
       for (const DeploymentProblem::Edge& edge : problem_.edges) {
         const int flow = program_.add(
@@ -181,7 +185,7 @@ class DeploymentProgram {
         }
         program_.rows.push_back(std::move(crosses));
         program_.rows.push_back(std::move(forward));
-        capacity.terms.emplace_back(flow, edge.bytes_per_s / bytes_per_s);
+        capacity.terms.emplace_back(flow, edge.bytes_per_s / unit_of(link));
       }
       if (is_freed(Goal::FasterLink, tier)) capacity.terms.emplace_back(more_, -1.0);
       program_.rows.push_back(std::move(capacity));
@@ -281,7 +285,7 @@ Relaxations relax_deployment(const DeploymentProblem& problem, SearchBudget& bud
   for (size_t tier = 0; tier + 1 < size_t(problem.num_tiers); ++tier) {
     const DeploymentProgram program(problem, Goal::FasterLink, int(tier));
     const std::optional<LinearAnswer> answer = solve_integers(program.program(), budget);
-    const double now = std::max(problem.links[tier].bytes_per_s, 1.0);
+    const double now = unit_of(problem.links[tier]);
     const double used = problem.links[tier].bytes_per_s > 0.0 ? problem.utilization : 0.0;
     relaxed.link_bytes_per_s.push_back(
         answer ? now * (used + program.more(*answer)) / problem.utilization : kUnlimited);

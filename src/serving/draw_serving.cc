@@ -270,8 +270,8 @@ class ServingPicture {
     const double y = plot_top() + kPlotHeight + 54;
     std::string text;
     const auto entry = [&](size_t place, std::string_view classes, const std::string& name) {
-      const double x = kRight + kLegendColumn * double(place % 3),
-                   line_y = y + 17.0 * double(place / 3);
+      const size_t row = place / 3;
+      const double x = kRight + kLegendColumn * double(place % 3), line_y = y + 17.0 * double(row);
       text += line_in(classes, x, line_y, x + 24, line_y) + text_in(x + 32, line_y + 4, "", name);
     };
     entry(0, "plan", "all tiers");

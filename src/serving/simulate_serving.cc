@@ -146,7 +146,7 @@ class ServingSimulator {
   void post(double at_s, Event event) {
     event.at_s = at_s;
     event.number = num_events_++;
-    events_.push(std::move(event));
+    events_.push(event);
   }
 
   double uniform(uint64_t sample, uint64_t element) const {
