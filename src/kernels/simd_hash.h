@@ -71,18 +71,18 @@ TRIREME_INLINE void stream(float* p, F32x16 x) {
 }
 #endif
 
+inline constexpr int64_t kStripesOfBlock = kHashBlockBytes / kHashStripeBytes;
+
 // Hashes one tensor vector by vector, from the begin of a block on, and writes it past the caches.
 class HashedStream {
  public:
   TRIREME_INLINE HashedStream(float* to, const BlockHash& hash) : to_(to), lanes_(lanes_of(hash)) {}
-  // Takes the vector from element `i` on.
-  TRIREME_INLINE void take(int64_t i, F32x16 x) {
-    constexpr int64_t kStripes = kHashBlockBytes / kHashStripeBytes;
-    const int64_t stripe = i / kLanes % kStripes;
+  // Takes the vector from element `i` on, which is this stripe of its block.
+  TRIREME_INLINE void take(int64_t i, int64_t stripe, F32x16 x) {
     lanes_ = add_stripe(lanes_, bits_of(x), kHashSecret + 8 * stripe);
-    if (stripe == kStripes - 1) lanes_ = close_block(lanes_);
     stream(to_ + i, x);
   }
+  TRIREME_INLINE void end_block() { lanes_ = close_block(lanes_); }
   TRIREME_INLINE void end(BlockHash& hash) const { store(hash, lanes_); }
 
  private:

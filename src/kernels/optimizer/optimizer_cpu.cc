@@ -134,18 +134,25 @@ void adamw_with_copies(const AdamWArgs& args) {
   HashedStream masters = stream_to(args.copies.master);
   HashedStream exp_avgs = stream_to(args.copies.exp_avg);
   HashedStream exp_avg_sqs = stream_to(args.copies.exp_avg_sq);
-  for (int64_t i = 0; i < args.grad_N.num_elements(); i += kLanes) {
-    const AdamWVectors x =
-        updated(k, load(grad + i), {load(master + i), load(exp_avg + i), load(exp_avg_sq + i)});
-    if constexpr (kKeepsMoments) {
-      store(exp_avg + i, x.exp_avg);
-      store(exp_avg_sq + i, x.exp_avg_sq);
+  const int64_t n = args.grad_N.num_elements();
+  for (int64_t begin = 0; begin < n; begin += kStripesOfBlock * kLanes) {
+    for (int64_t stripe = 0; stripe < kStripesOfBlock; ++stripe) {
+      const int64_t i = begin + stripe * kLanes;
+      const AdamWVectors x =
+          updated(k, load(grad + i), {load(master + i), load(exp_avg + i), load(exp_avg_sq + i)});
+      if constexpr (kKeepsMoments) {
+        store(exp_avg + i, x.exp_avg);
+        store(exp_avg_sq + i, x.exp_avg_sq);
+      }
+      if constexpr (kKeepsMaster) store(master + i, x.master);
+      exp_avgs.take(i, stripe, x.exp_avg);
+      exp_avg_sqs.take(i, stripe, x.exp_avg_sq);
+      masters.take(i, stripe, x.master);
+      if constexpr (!std::is_same_v<Param, Absent>) store(param + i, x.master);
     }
-    if constexpr (kKeepsMaster) store(master + i, x.master);
-    exp_avgs.take(i, x.exp_avg);
-    exp_avg_sqs.take(i, x.exp_avg_sq);
-    masters.take(i, x.master);
-    if constexpr (!std::is_same_v<Param, Absent>) store(param + i, x.master);
+    exp_avgs.end_block();
+    exp_avg_sqs.end_block();
+    masters.end_block();
   }
   masters.end(*args.copies.master.hash);
   exp_avgs.end(*args.copies.exp_avg.hash);
