@@ -50,9 +50,10 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
   TRIREME_TRY(model, resolve_model(config->config.model, vocab_size));
   const DType dtype = compute.value_or(compute_dtype(config->config.precision.compute));
   if (model.reads_images()) {
-    return usage(fmt::format("{} is a net of images, which generates no text: `trireme train` says "
-                             "how many images it classifies right",
-                             checkpoint.folder()));
+    return usage(
+        fmt::format("{} is a net of images, which generates no text: `trireme train` says "
+                    "how many images it classifies right",
+                    checkpoint.folder()));
   }
   std::unique_ptr<LoadedModel> loaded(
       new LoadedModel(checkpoint.folder(), model, dtype, num_threads));

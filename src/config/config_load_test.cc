@@ -74,6 +74,8 @@ TEST(LoadConfig, PrintedConfigurationReadsBackToTheSameForEveryField) {
   }
   all.optim.schedule = LrScheduleKind::Wsd;     // "range" contradicts a warm-up
   all.model.router = RouterType::Softmax;       // a sigmoid router contradicts z_loss
+  all.model.family = ModelFamily::Moe;          // a net of images contradicts seq_len
+  all.data.source = DataSource::Synthetic;      // "images" are for such a net
   all.run.reproducible = Reproducible::Layout;  // "mesh" contradicts parallel.sequence
   all.precision.compute = ComputeChoice::Bf16;  // others contradict optim.master = false
   all.optim.grad_dtype = StateChoice::Fp32;     // "bf16" contradicts model.balance_rate

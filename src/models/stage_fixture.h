@@ -98,6 +98,12 @@ inline ModelSpec model_of(const std::string& name) {
     config.activation = ActivationChoice::Relu2;
     config.dropout = name == "parallel_dropout" ? 0.2 : 0.0;
   }
+  if (name == "conv_net" || name == "resnet") {
+    config.family = name == "resnet" ? ModelFamily::ResNet50 : ModelFamily::ConvNet;
+    config.layers = 1;
+    config.image_size = name == "resnet" ? 16 : 8;
+    config.seq_len = 1;
+  }
   if (name == "gpt2_erf_embedding_norm") {
     config.activation = ActivationChoice::GeluErf;
     config.embedding_norm = true;
@@ -208,9 +214,12 @@ class TestStage {
                 Frame(tables_.optimizer, optimizer_.ref().data), kSeed, layouts_);
     for (const ParamLayout& layout : layouts_) fill_adapter(layout);
     if (way_.change) way_.change(*this);
+    if (model.reads_images()) fill_images();
     for (int64_t i = 0; i < num_tokens(); ++i) {
       const int64_t t = whole_token(i);
-      stage_.tokens(0)[i] = way_.token ? way_.token(t) : int32_t((t * 7 + t * t) % kVocab);
+      if (!model.reads_images()) {
+        stage_.tokens(0)[i] = way_.token ? way_.token(t) : int32_t((t * 7 + t * t) % kVocab);
+      }
       const int32_t target = t % 11 == 3 ? kIgnoredTarget : int32_t((t * 5 + 1) % kVocab);
       stage_.targets(0)[i] = way_.target ? way_.target(t) : target;
     }
@@ -218,9 +227,9 @@ class TestStage {
   }
 
   // This rank's tokens, and which of the whole micro-batch they are.
-  int64_t num_tokens() const { return kSequences * kSeqLen / shape_.cp; }
+  int64_t num_tokens() const { return kSequences * model_.seq_len / shape_.cp; }
   int64_t whole_token(int64_t i) const {
-    return ContextChunks{kSeqLen, shape_.cp, shape_.cp_rank}.whole_token(i);
+    return ContextChunks{model_.seq_len, shape_.cp, shape_.cp_rank}.whole_token(i);
   }
 
   // Sum of the losses.
@@ -283,6 +292,14 @@ class TestStage {
 
  private:
   static constexpr uint64_t kSeed = 5;
+
+  void fill_images() {
+    uint32_t word = 1;
+    for (int32_t& bytes : stage_.tokens(0)) {
+      word = word * 1664525u + 1013904223u;
+      bytes = int32_t(word ^ word >> 15);
+    }
+  }
 
   void place_documents() {
     const Documents documents = stage_.documents(0);

@@ -93,10 +93,11 @@ class Rank {
                        Algorithm::Canonical),
         offload_(plan_, memory_, "", 60.0),
         addends_(sole_rank_.group(), std::vector<GradAddends::Part>()),
-        executor_((bind(model),
-                   Executor::Parts{plan_, memory_, stages_, optimizer_, source_, sole_rank_.group(),
-                                   pipeline_, data_parallel_, offload_, addends_, addends_,
-                                   shape_.micro_sequences, ContextChunks{kSeqLen, 1, 0}})) {
+        executor_(
+            (bind(model),
+             Executor::Parts{plan_, memory_, stages_, optimizer_, source_, sole_rank_.group(),
+                             pipeline_, data_parallel_, offload_, addends_, addends_,
+                             shape_.micro_sequences, kSeqLen, ContextChunks{kSeqLen, 1, 0}})) {
     init_params(ctx_, chunk().params, params(), state(), kSeed);
   }
 
