@@ -38,19 +38,6 @@ bool has_unwritten_end(std::string_view file, size_t offset) {
   return file.size() - sector >= 2 && is_zero(file.substr(sector));
 }
 
-Result<LogEntry> decode_entry(Decoder& decoder) {
-  LogEntry entry;
-  entry.index = decoder.i64();
-  entry.term = decoder.i64();
-  const uint8_t kind = decoder.byte();
-  entry.kind = EntryKind(kind);
-  entry.bytes = decoder.text();
-  const bool is_good =
-      decoder.is_ok() && entry.index >= 1 && entry.term >= 0 && kind <= uint8_t(EntryKind::Members);
-  if (!is_good) return damaged("an entry is malformed");
-  return entry;
-}
-
 // Puts the records of a frame after those of the frames before it. Empty: nothing is wrong.
 std::string add_records(std::string_view body, Segment& segment) {
   Decoder decoder(body);
@@ -83,6 +70,19 @@ void encode_entry(const LogEntry& entry, std::string& bytes) {
   encoder.i64(entry.term);
   encoder.byte(uint8_t(entry.kind));
   encoder.text(entry.bytes);
+}
+
+Result<LogEntry> decode_entry(Decoder& decoder) {
+  LogEntry entry;
+  entry.index = decoder.i64();
+  entry.term = decoder.i64();
+  const uint8_t kind = decoder.byte();
+  entry.kind = EntryKind(kind);
+  entry.bytes = decoder.text();
+  const bool is_good =
+      decoder.is_ok() && entry.index >= 1 && entry.term >= 0 && kind <= uint8_t(EntryKind::Members);
+  if (!is_good) return damaged("an entry is malformed");
+  return entry;
 }
 
 std::string segment_head(int64_t number, int64_t base_index, int64_t base_term) {
