@@ -133,9 +133,9 @@ class SimulatedCluster {
     double clock_rate = 1.0;
     double write_s = 0.005;
     bool fails_next_write = false;
-    double tick_at_s = -1.0;                          // of the next event for it
-    std::map<int64_t, Command> commands;              // by index
-    std::map<int64_t, Read> reads;                    // by number
+    double tick_at_s = -1.0;                            // of the next event for it
+    std::map<int64_t, Command> commands;                // by index
+    std::map<int64_t, Read> reads;                      // by number
     std::vector<std::pair<int64_t, Read>> ready_reads;  // by the entry that they wait for
   };
 
@@ -159,7 +159,9 @@ class SimulatedCluster {
     schedule_tick(id);
   }
 
-  int64_t last_snapshot(const Server& server) { return snapshots_[ServerId(&server - &servers_[0])]; }
+  int64_t last_snapshot(const Server& server) {
+    return snapshots_[ServerId(&server - &servers_[0])];
+  }
 
   void schedule_tick(ServerId id) {
     Server& server = servers_[size_t(id)];
@@ -204,6 +206,9 @@ class SimulatedCluster {
   void write(ServerId id, const RaftWrite& write) {
     Server& server = servers_[size_t(id)];
     laws_.check_written(*server.core, write.entries);
+    time_.note("server {} writes {}: vote {} for {}, {} entries up to {}", id, write.number,
+               write.vote.term, write.vote.candidate, write.entries.size(),
+               write.entries.empty() ? 0 : write.entries.back().index);
     server.disk.begin(write);
     const bool fails = std::exchange(server.fails_next_write, false);
     const double wait_s = time_.uniform(0.2, 1.8) * server.write_s;
@@ -212,6 +217,7 @@ class SimulatedCluster {
       if (living.core == nullptr || living.life != life) return;
       if (fails) return fail_disk(id);
       living.disk.finish();
+      time_.note("server {} has written {}", id, number);
       living.core->written(number);
       after_input(id);
     });
@@ -244,7 +250,7 @@ class SimulatedCluster {
     server.applied = entry.index;
     ListMachine::Answer answer;
     if (entry.kind == EntryKind::Command) answer = server.machine.append(entry.bytes);
-    laws_.check_applied(entry, server.machine.digest());
+    laws_.check_applied(*server.core, entry, server.machine.digest());
     const auto found = server.commands.find(entry.index);
     if (found == server.commands.end()) return;
     const Command command = std::move(found->second);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,11 @@ class SimulatedRun {
 
   // Empty: every law held.
   std::string run() {
-    while (time_.broken().empty() && time_.now_s() < kEndS && !is_finished() && time_.step()) {
+    try {
+      while (time_.broken().empty() && time_.now_s() < kEndS && !is_finished() && time_.step()) {
+      }
+    } catch (const std::exception& exception) {
+      time_.fail(exception.what());
     }
     if (!time_.broken().empty()) return time_.broken();
     if (!is_finished()) {
@@ -128,14 +133,16 @@ class SimulatedRun {
     const ServerId id = victim();
     const double length_s = time_.uniform(0.05, 1.2);
     switch (time_.below(9)) {
-      case 0: return crash(id, length_s);
+      case 0:
+        return crash(id, length_s);
       case 1:  // a power loss of all
         for (ServerId one = 1; one <= cluster_.num_servers(); ++one) {
           crash(one, time_.uniform(0.05, 0.3));
         }
         return;
       case 2:
-      case 3: return cut_off(id, length_s);
+      case 3:
+        return cut_off(id, length_s);
       case 4:
         time_.note("the disk of server {} is slow", id);
         cluster_.slow_disk(id, 0.2);
@@ -150,7 +157,8 @@ class SimulatedRun {
         cluster_.network.loss = 0.4;
         time_.after(length_s, [this] { cluster_.network.loss = 0.02; });
         return;
-      default: return change_members();
+      default:
+        return change_members();
     }
   }
   void crash(ServerId id, double length_s) {
