@@ -185,6 +185,36 @@ TEST(RaftCore, ServerWhoseDiskFailsFallsSilentAndAnotherOneLeads) {
   EXPECT_NE(servers.leader(), leader);
 }
 
+// Figure 8 of the paper: a majority has the entry of an older term, but a server with a newer last
+// entry could still be elected and replace it.
+TEST(RaftCore, EntryOfAnOlderTermIsCommittedOnlyTogetherWithOneOfTheNewTerm) {
+  LogContents contents;
+  contents.vote = {3, 1};
+  contents.entries = {{1, 1, EntryKind::Command, "a"}, {2, 2, EntryKind::Command, "b"}};
+  const Members members = members_of({1, 2, 3, 4, 5});
+  RaftCore core({.id = 1, .first_members = members}, contents, 0.0);
+  const auto write = [&] {
+    const RaftOutput output = core.take_output(1.0);
+    ASSERT_TRUE(output.write);
+    core.written(output.write->number);
+  };
+  const auto grant = [&](RaftMessage::Kind kind, ServerId from, int64_t index) {
+    RaftMessage reply{.kind = kind, .from = from, .to = 1, .term = 4, .index = index};
+    reply.is_granted = true;
+    core.receive(reply, 1.0);
+  };
+  core.tick(1.0);
+  for (const ServerId id : {2, 3}) grant(RaftMessage::Kind::PreVoteReply, id, 0);
+  write();
+  for (const ServerId id : {2, 3}) grant(RaftMessage::Kind::VoteReply, id, 0);
+  ASSERT_TRUE(core.is_leader());
+  write();
+  for (const ServerId id : {2, 3}) grant(RaftMessage::Kind::AppendReply, id, 2);
+  EXPECT_EQ(core.commit(), 0);
+  for (const ServerId id : {2, 3}) grant(RaftMessage::Kind::AppendReply, id, 3);
+  EXPECT_EQ(core.commit(), 3);
+}
+
 TEST(RaftMessages, ComeBackAndDamagedOnesAreRefusedOrHarmless) {
   RaftMessage message{.kind = RaftMessage::Kind::Append, .from = 1, .to = 2, .term = 7};
   message.index = 3;

@@ -27,7 +27,10 @@ class SimulatedCluster {
   };
 
   SimulatedCluster(SimulatedTime& time, SimulatedLaws& laws, int num_servers, int num_members)
-      : time_(time), laws_(laws), servers_(size_t(num_servers) + 1) {
+      : time_(time),
+        laws_(laws),
+        append_bytes_(time.below(2) == 0 ? 400 : 1),
+        servers_(size_t(num_servers) + 1) {
     for (int id = 1; id <= num_members; ++id) first_members_.servers.push_back({id, ""});
     for (ServerId id = 1; id <= num_servers; ++id) {
       servers_[size_t(id)].clock_rate = time.uniform(0.9, 1.1);
@@ -79,7 +82,7 @@ class SimulatedCluster {
                     .first_members = is_first ? first_members_ : Members(),
                     .election_s = 0.3,
                     .heartbeat_s = 0.1,
-                    .append_bytes = 400,  // about four entries
+                    .append_bytes = append_bytes_,
                     .entries_in_flight = 8,
                     .entries_not_committed = 20,
                     .entries_kept = 3,
@@ -282,6 +285,7 @@ class SimulatedCluster {
 
   SimulatedTime& time_;
   SimulatedLaws& laws_;
+  const int64_t append_bytes_;  // about four entries in a message, or one
   Members first_members_;
   std::vector<Server> servers_;  // by id; the first one is not used
   std::map<ServerId, int64_t> snapshots_;
