@@ -1,9 +1,11 @@
 #include "raft/local_log.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -119,6 +121,32 @@ TEST_F(LocalLogTest, CrashBetweenSnapshotAndNewSegmentLosesNothing) {
   EXPECT_EQ(*reopened_length(), 6);  // entry 6 is in the snapshot only
   fill(6, 8);
   EXPECT_EQ(*reopened_length(), 8);
+}
+
+TEST_F(LocalLogTest, AfterAFailedWriteNoCommandIsTakenAndAcknowledgedOnesAreKept) {
+  fill(0, 3);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  {
+    JournalMachine machine;
+    const auto log = LocalLog::open(folder_, machine);
+    ASSERT_TRUE(log.ok());
+    const rlimit full{.rlim_cur = fs::file_size(segment()) + 20, .rlim_max = limit.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+    const auto failed = (*log)->apply("command 3", Deadline::after(10));
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ASSERT_FALSE(failed.ok());
+    EXPECT_NE(failed.error().message.find("log-1: cannot write"), std::string::npos)
+        << failed.error().message;
+    EXPECT_FALSE((*log)->apply("command 4", Deadline::after(10)).ok());
+    EXPECT_FALSE((*log)->query("", Deadline::after(10)).ok());
+    EXPECT_EQ(machine.lines().size(), 3u);
+  }
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(*reopened_length(), 3);
+  fill(3, 5);
+  EXPECT_EQ(*reopened_length(), 5);
 }
 
 TEST_F(LocalLogTest, SecondServerIsKeptOutOfTheFolder) {

@@ -41,6 +41,11 @@ void RaftCore::wait_for_election(double now_s) {
   election_at_s_ = now_s + options_.election_s * (1.0 + random());
 }
 
+double RaftCore::next_tick_s() const {
+  if (role_ == Role::Failed) return now_s_ + 60.0;  // nothing is due any more
+  return role_ == Role::Leader ? heartbeat_at_s_ : election_at_s_;
+}
+
 void RaftCore::tick(double now_s) {
   now_s_ = now_s;
   if (role_ == Role::Failed) return;

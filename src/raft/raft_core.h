@@ -81,7 +81,8 @@ class RaftCore {
   void compact(int64_t index, std::string state);
 
   RaftOutput take_output(double now_s);
-  double next_tick_s() const { return role_ == Role::Leader ? heartbeat_at_s_ : election_at_s_; }
+  // When tick() is due.
+  double next_tick_s() const;
 
   Role role() const { return role_; }
   bool is_leader() const { return role_ == Role::Leader; }

@@ -134,14 +134,15 @@ void RaftNetwork::receive_messages(Visit& visit) {
 }
 
 void RaftNetwork::send(const std::string& address, const RaftMessage& message) {
+  if (address.empty()) return;
+  std::string frame = frame_of_message(message);
   const std::lock_guard lock(mutex_);
-  if (is_stopping_ || address.empty()) return;
+  if (is_stopping_) return;
   std::unique_ptr<Peer>& peer = peers_[address];
   if (peer == nullptr) {
     peer = std::make_unique<Peer>();
     peer->thread = std::thread([this, address, to = peer.get()] { send_frames(address, *to); });
   }
-  std::string frame = frame_of_message(message);
   const std::lock_guard peer_lock(peer->mutex);
   if (peer->frames.size() >= kMostFrames) return;
   peer->frames.push_back(std::move(frame));

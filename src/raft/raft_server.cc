@@ -32,6 +32,7 @@ RaftServer::RaftServer(RaftServerOptions options, LogFile file, LogContents cont
 
 Result<std::unique_ptr<RaftServer>> RaftServer::open(RaftServerOptions options, Socket listener,
                                                      StateMachine& machine) {
+  if (options.raft.id < 1) return usage("a server of a log has a number from 1 on");
   LogContents contents;
   TRIREME_TRY(file, LogFile::open(options.folder, contents));
   // LocalLog writes entries of a term, but never a vote.
@@ -62,6 +63,8 @@ RaftServer::~RaftServer() {
   if (core_thread_.joinable()) core_thread_.join();
   if (disk_thread_.joinable()) disk_thread_.join();
   network_.reset();
+  std::unique_lock lock(mutex_);
+  has_answer_.wait(lock, [&] { return num_calls_ == 0; });
 }
 
 // ---- Callers ----
@@ -91,9 +94,14 @@ Result<CommandAnswer> RaftServer::do_call(CallKind kind, const std::string& byte
   if (broken_) return *broken_;
   new_calls_.push_back(call);
   has_input_.notify_one();
+  ++num_calls_;
   has_answer_.wait_until(lock, time_of(deadline.at_ns), [&] { return call->answer.has_value(); });
+  --num_calls_;
+  if (is_stopping_) has_answer_.notify_all();  // the destructor waits
   if (call->answer) return *call->answer;
-  return unknown_fate("no majority of the servers has answered before the deadline");
+  const std::string why = "no majority of the servers has answered before the deadline";
+  if (kind == CallKind::Question) return Error{ErrorKind::Runtime, why};
+  return unknown_fate(why);
 }
 
 RaftServer::Standing RaftServer::standing() {
@@ -171,7 +179,10 @@ bool RaftServer::begin(const SharedCall& call) {
     }
     call->index = proposal->index;
     call->term = proposal->term;
-    commands_[proposal->index] = call;
+    SharedCall& of_index = commands_[proposal->index];
+    // A command of an earlier term, which another server may still have.
+    if (of_index != nullptr) answer(of_index, unknown_fate("another server has led meanwhile"));
+    of_index = call;
   }
   return true;
 }

@@ -97,6 +97,7 @@ class RaftServer : public CommandLog {
   std::mutex mutex_;
   std::condition_variable has_input_, has_write_, has_answer_;
   bool is_stopping_ = false;  // these are guarded by mutex_
+  int num_calls_ = 0;
   std::vector<SharedCall> new_calls_;
   std::vector<RaftMessage> new_messages_;
   std::optional<RaftWrite> write_;  // for the thread that writes
