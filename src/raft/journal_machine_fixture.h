@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "raft/encoding.h"
+#include "raft/state_machine.h"
+
+namespace trireme {
+
+// Keeps every command as a line; answers are the number of lines.
+class JournalMachine : public StateMachine {
+ public:
+  std::string apply(std::string_view command) override {
+    lines_.emplace_back(command);
+    return std::to_string(lines_.size());
+  }
+  std::string query(std::string_view) const override { return std::to_string(lines_.size()); }
+  std::string snapshot() const override {
+    std::string bytes;
+    Encoder encoder(bytes);
+    for (const std::string& line : lines_) encoder.text(line);
+    return bytes;
+  }
+  Status restore(std::string_view snapshot) override {
+    std::vector<std::string> lines;
+    Decoder decoder(snapshot);
+    while (decoder.is_ok() && !decoder.is_at_end()) lines.emplace_back(decoder.text());
+    if (!decoder.is_ok()) return damaged("this is no journal");
+    lines_ = std::move(lines);
+    return Done{};
+  }
+  const std::vector<std::string>& lines() const { return lines_; }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,52 @@
+#include "raft/members.h"
+
+#include "raft/encoding.h"
+
+namespace trireme {
+
+std::string Members::address_of(ServerId id) const {
+  for (const Member& member : servers) {
+    if (member.id == id) return member.address;
+  }
+  return "";
+}
+
+bool Members::is_one_step_from(const Members& other) const {
+  int num_changes = 0;
+  for (const Member& member : servers) {
+    if (!other.has(member.id) || other.address_of(member.id) != member.address) ++num_changes;
+  }
+  for (const Member& member : other.servers) {
+    if (!has(member.id)) ++num_changes;
+  }
+  return num_changes <= 1;
+}
+
+std::string encode_members(const Members& members) {
+  std::string bytes;
+  Encoder encoder(bytes);
+  for (const Member& member : members.servers) {
+    encoder.u32(uint32_t(member.id));
+    encoder.text(member.address);
+  }
+  return bytes;
+}
+
+Result<Members> decode_members(std::string_view bytes) {
+  Members members;
+  Decoder decoder(bytes);
+  while (decoder.is_ok() && !decoder.is_at_end()) {
+    Member member;
+    member.id = ServerId(decoder.u32());
+    member.address = decoder.text();
+    if (member.id < 1) return damaged("a list of servers has a wrong id");
+    if (!members.servers.empty() && members.servers.back().id >= member.id) {
+      return damaged("a list of servers is not sorted");
+    }
+    members.servers.push_back(std::move(member));
+  }
+  if (!decoder.is_ok()) return damaged("a list of servers is incomplete");
+  return members;
+}
+
+}  // namespace trireme

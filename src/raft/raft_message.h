@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "raft/log_format.h"
+
+namespace trireme {
+
+struct RaftMessage {
+  enum class Kind : uint8_t {
+    PreVote,       // would you vote for me in this term? index and log_term: of my last entry
+    PreVoteReply,  // is_granted
+    Vote,          // vote for me in this term. index and log_term as in PreVote
+    VoteReply,     // is_granted; a vote is on the disk before it is sent
+    Append,        // entries after entry `index` of term log_term; commit
+    AppendReply,   // is_granted: entries up to `index` are on the disk. Otherwise the entry `index`
+                   // of the Append is missing: hint and log_term say where to look
+    Snapshot,      // the state after entry `index`; answered by an AppendReply
+  };
+  Kind kind = Kind::Append;
+  ServerId from = 0;
+  ServerId to = 0;
+  int64_t term = 0;
+  int64_t index = 0;
+  int64_t log_term = 0;
+  int64_t commit = 0;
+  int64_t round =
+      0;  // Append, Snapshot: number of the newest question about leadership; AppendReply: echoed
+  int64_t hint = 0;  // AppendReply: first entry of the term log_term, or the entry after the last
+  bool is_granted = false;
+  std::vector<LogEntry> entries;
+  std::shared_ptr<const LogSnapshot> snapshot;  // shared with the server that sends it; not changed
+};
+
+std::string encode_message(const RaftMessage& message);
+// Checks lengths, kinds, and that entries follow each other.
+Result<RaftMessage> decode_message(std::string_view bytes);
+
+}  // namespace trireme

@@ -1,0 +1,322 @@
+#include "raft/raft_server.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/failure.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Clock::time_point time_of(int64_t at_ns) {
+  return Clock::time_point(std::chrono::nanoseconds(at_ns));
+}
+double now_s() { return double(monotonic_ns()) * 1e-9; }
+
+Error unknown_fate(const std::string& why) {
+  return {ErrorKind::Runtime, why + ", so it is not known whether the command takes effect"};
+}
+
+}  // namespace
+
+RaftServer::RaftServer(RaftServerOptions options, LogFile file, LogContents contents,
+                       StateMachine& machine)
+    : options_(std::move(options)),
+      file_(std::move(file)),
+      machine_(machine),
+      core_(options_.raft, std::move(contents), now_s()) {}
+
+Result<std::unique_ptr<RaftServer>> RaftServer::open(RaftServerOptions options, Socket listener,
+                                                     StateMachine& machine) {
+  if (options.raft.id < 1) return usage("a server of a log has a number from 1 on");
+  LogContents contents;
+  TRIREME_TRY(file, LogFile::open(options.folder, contents));
+  // LocalLog writes entries of a term, but never a vote.
+  if (contents.vote.term == 0 && (contents.snapshot.index > 0 || !contents.entries.empty())) {
+    return usage(options.folder + " belongs to a log of one server");
+  }
+  std::unique_ptr<RaftServer> server(
+      new RaftServer(std::move(options), std::move(file), std::move(contents), machine));
+  RaftServer* self = server.get();
+  server->network_ = std::make_unique<RaftNetwork>(
+      std::move(listener), self->options_.secret, self->options_.log, [self](RaftMessage message) {
+        const std::lock_guard lock(self->mutex_);
+        self->new_messages_.push_back(std::move(message));
+        self->has_input_.notify_one();
+      });
+  server->core_thread_ = std::thread([self] { self->run(); });
+  server->disk_thread_ = std::thread([self] { self->write_to_disk(); });
+  return server;
+}
+
+RaftServer::~RaftServer() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+    has_input_.notify_all();
+    has_write_.notify_all();
+  }
+  if (core_thread_.joinable()) core_thread_.join();
+  if (disk_thread_.joinable()) disk_thread_.join();
+  network_.reset();
+  std::unique_lock lock(mutex_);
+  has_answer_.wait(lock, [&] { return num_calls_ == 0; });
+}
+
+// ---- Callers ----
+
+Result<CommandAnswer> RaftServer::apply(const std::string& command, Deadline deadline) {
+  if (int64_t(command.size()) > kMostCommandBytes) {
+    return usage("a command has " + std::to_string(command.size()) +
+                 " bytes; the log takes up to " + std::to_string(kMostCommandBytes));
+  }
+  return do_call(CallKind::Command, command, deadline);
+}
+
+Result<CommandAnswer> RaftServer::query(const std::string& question, Deadline deadline) {
+  return do_call(CallKind::Question, question, deadline);
+}
+
+Result<CommandAnswer> RaftServer::change_members(const Members& members, Deadline deadline) {
+  return do_call(CallKind::Members, encode_members(members), deadline);
+}
+
+Result<CommandAnswer> RaftServer::do_call(CallKind kind, const std::string& bytes,
+                                          Deadline deadline) {
+  const SharedCall call = std::make_shared<Call>();
+  call->kind = kind;
+  call->bytes = bytes;
+  std::unique_lock lock(mutex_);
+  if (broken_) return *broken_;
+  new_calls_.push_back(call);
+  has_input_.notify_one();
+  ++num_calls_;
+  has_answer_.wait_until(lock, time_of(deadline.at_ns), [&] { return call->answer.has_value(); });
+  --num_calls_;
+  if (is_stopping_) has_answer_.notify_all();  // the destructor waits
+  if (call->answer) return *call->answer;
+  const std::string why = "no majority of the servers has answered before the deadline";
+  if (kind == CallKind::Question) return Error{ErrorKind::Runtime, why};
+  return unknown_fate(why);
+}
+
+RaftServer::Standing RaftServer::standing() {
+  const std::lock_guard lock(mutex_);
+  return standing_;
+}
+
+// ---- The thread that runs the core ----
+
+void RaftServer::run() {
+  try {
+    do_output();
+    while (true) {
+      {
+        std::unique_lock lock(mutex_);
+        const auto has_news = [&] {
+          return is_stopping_ || !new_calls_.empty() || !new_messages_.empty() || written_ ||
+                 disk_error_;
+        };
+        const auto tick_ns = int64_t(core_.next_tick_s() * 1e9);
+        has_input_.wait_until(lock, time_of(tick_ns), has_news);
+        if (is_stopping_) break;
+        take_inputs(lock);
+      }
+      do_output();
+    }
+    fail({ErrorKind::Runtime, "this server of the log has stopped"});
+  } catch (const std::exception& exception) {
+    core_.disk_failed();
+    fail(error_of(exception));
+  }
+}
+
+void RaftServer::take_inputs(std::unique_lock<std::mutex>& lock) {
+  const std::vector<SharedCall> calls = std::exchange(new_calls_, {});
+  const std::vector<RaftMessage> messages = std::exchange(new_messages_, {});
+  const std::optional<int64_t> number = std::exchange(written_, std::nullopt);
+  const std::optional<Error> disk_error = std::exchange(disk_error_, std::nullopt);
+  lock.unlock();
+  if (disk_error) {
+    core_.disk_failed();
+    fail(with_context(*disk_error, "this server of the log has stopped"));
+  }
+  if (number) core_.written(*number);
+  for (const RaftMessage& message : messages) core_.receive(message, now_s());
+  core_.tick(now_s());
+  waiting_.insert(waiting_.end(), calls.begin(), calls.end());
+  begin_calls();
+}
+
+void RaftServer::begin_calls() {
+  while (!waiting_.empty() && begin(waiting_.front())) waiting_.pop_front();
+}
+
+bool RaftServer::begin(const SharedCall& call) {
+  if (!core_.is_leader()) {
+    answer_not_leader(call);
+  } else if (call->kind == CallKind::Question) {
+    core_.read(++next_read_);
+    questions_[next_read_] = call;
+  } else {
+    std::optional<RaftProposal> proposal;
+    if (call->kind == CallKind::Command) {
+      proposal = core_.propose(call->bytes);
+      if (!proposal) return false;  // too many wait
+    } else {
+      Result<Members> members = decode_members(call->bytes);
+      Result<RaftProposal> proposed =
+          members ? core_.propose_members(*members) : Result<RaftProposal>(members.error());
+      if (!proposed) {
+        answer(call, proposed.error());
+        return true;
+      }
+      proposal = *proposed;
+    }
+    call->index = proposal->index;
+    call->term = proposal->term;
+    SharedCall& of_index = commands_[proposal->index];
+    // A command of an earlier term, which another server may still have.
+    if (of_index != nullptr) answer(of_index, unknown_fate("another server has led meanwhile"));
+    of_index = call;
+  }
+  return true;
+}
+
+void RaftServer::do_output() {
+  RaftOutput output = core_.take_output(now_s());
+  if (output.write) {
+    const std::lock_guard lock(mutex_);
+    write_ = std::move(output.write);
+    has_write_.notify_one();
+  }
+  for (const RaftMessage& message : output.messages) {
+    network_->send(core_.log().members().address_of(message.to), message);
+  }
+  if (const Status status = apply_entries(output); !status) {
+    core_.disk_failed();
+    fail(status.error());
+  }
+  answer_questions(output.reads);
+  if (applied_ - snapshot_index_ >= options_.entries_per_snapshot) {
+    core_.compact(applied_, machine_.snapshot());
+    snapshot_index_ = applied_;
+  }
+  publish_standing();
+}
+
+Status RaftServer::apply_entries(const RaftOutput& output) {
+  if (output.restore != nullptr) {
+    TRIREME_TRY_DONE(machine_.restore(output.restore->state));
+    applied_ = snapshot_index_ = output.restore->index;
+    while (!commands_.empty() && commands_.begin()->first <= applied_) {
+      answer(commands_.begin()->second, unknown_fate("another server leads now"));
+      commands_.erase(commands_.begin());
+    }
+  }
+  for (const LogEntry& entry : output.apply) {
+    std::string bytes;
+    if (entry.kind == EntryKind::Command) bytes = machine_.apply(entry.bytes);
+    applied_ = entry.index;
+    const auto found = commands_.find(entry.index);
+    if (found == commands_.end()) continue;
+    if (found->second->term == entry.term) {
+      answer(found->second,
+             CommandAnswer{.is_leader = true, .leader = "", .bytes = std::move(bytes)});
+    } else {
+      answer_not_leader(found->second);  // another entry took its place, so it has no effect
+    }
+    commands_.erase(found);
+  }
+  return Done{};
+}
+
+void RaftServer::answer_questions(const std::vector<RaftRead>& reads) {
+  for (const RaftRead& read : reads) {
+    const auto found = questions_.find(read.id);
+    if (found == questions_.end()) continue;
+    if (read.index < 0) {
+      answer_not_leader(found->second);
+    } else {
+      confirmed_.emplace(read.index, found->second);
+    }
+    questions_.erase(found);
+  }
+  while (!confirmed_.empty() && confirmed_.begin()->first <= applied_) {
+    const SharedCall call = confirmed_.begin()->second;
+    confirmed_.erase(confirmed_.begin());
+    answer(call,
+           CommandAnswer{.is_leader = true, .leader = "", .bytes = machine_.query(call->bytes)});
+  }
+}
+
+void RaftServer::answer(const SharedCall& call, Result<CommandAnswer> answer) {
+  const std::lock_guard lock(mutex_);
+  call->answer = std::move(answer);
+  has_answer_.notify_all();
+}
+
+void RaftServer::answer_not_leader(const SharedCall& call) {
+  const ServerId leader = core_.is_leader() ? 0 : core_.leader();
+  answer(call,
+         CommandAnswer{
+             .is_leader = false, .leader = core_.log().members().address_of(leader), .bytes = ""});
+}
+
+void RaftServer::fail(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  broken_ = error;
+  const auto end = [&](const SharedCall& call) {
+    if (!call->answer) call->answer = Result<CommandAnswer>(error);
+  };
+  for (const SharedCall& call : new_calls_) end(call);
+  for (const SharedCall& call : waiting_) end(call);
+  for (const auto* calls : {&commands_, &questions_}) {
+    for (const auto& [key, call] : *calls) end(call);
+  }
+  for (const auto& [key, call] : confirmed_) end(call);
+  new_calls_.clear();
+  waiting_.clear();
+  commands_.clear();
+  questions_.clear();
+  confirmed_.clear();
+  has_answer_.notify_all();
+}
+
+void RaftServer::publish_standing() {
+  const std::lock_guard lock(mutex_);
+  standing_.is_leader = core_.is_leader();
+  standing_.term = core_.term();
+  standing_.leader = core_.leader();
+  standing_.commit = core_.commit();
+  standing_.members = core_.log().members();
+}
+
+// ---- The thread that writes ----
+
+void RaftServer::write_to_disk() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    has_write_.wait(lock, [&] { return is_stopping_ || write_; });
+    if (is_stopping_) return;
+    const RaftWrite write = std::move(*write_);
+    write_.reset();
+    lock.unlock();
+    const Status status = write.snapshot == nullptr
+                              ? file_.append(write.vote, write.entries)
+                              : file_.save_snapshot(*write.snapshot, write.vote, write.entries);
+    lock.lock();
+    if (status) {
+      written_ = write.number;
+    } else {
+      disk_error_ = status.error();
+    }
+    has_input_.notify_one();
+  }
+}
+
+}  // namespace trireme
