@@ -1,0 +1,1 @@
+#include "raft/state_machine.h"
