@@ -16,6 +16,7 @@ struct CommandIo {
   bool err_is_terminal = false;            // a progress line may be redrawn
   bool color = false;                      // err shows colours
   std::vector<std::string> model_folders;  // where model.preset is searched
+  std::string stores_folder = {};          // of the files of stores; "": none is known
   Launch launch;
 };
 

@@ -20,6 +20,7 @@ Command stop_command();
 Command drain_command();
 Command failures_command();
 Command scrub_command();
+Command store_command();
 Command plan_command();
 Command serve_plan_command();
 Command generate_command();

@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
                .err_is_terminal = draws,
                .color = draws && !environment.no_color,
                .model_folders = model_folders(),
+               .stores_folder = environment.stores_folder,
                .launch = environment.launch};
   const std::vector<std::string> args(argv + 1, argv + argc);
   const int columns = is_terminal(STDOUT_FILENO) ? terminal_columns(STDOUT_FILENO) : 80;

@@ -59,6 +59,11 @@ Launch read_launch() {
   return {.secret = variable(kSecretVariable)};
 }
 
+std::string stores_folder_of(const std::string& named, const std::string& home) {
+  if (!named.empty() || home.empty()) return named;
+  return home + "/.trireme/stores";
+}
+
 }  // namespace
 
 Environment read_environment() {
@@ -66,6 +71,7 @@ Environment read_environment() {
           .ci = !variable("CI").empty(),
           .dumb = variable("TERM") == "dumb",
           .path = variable("PATH"),
+          .stores_folder = stores_folder_of(variable("TRIREME_STORES"), variable("HOME")),
           .launch = read_launch()};
 }
 

@@ -8,10 +8,11 @@ namespace trireme {
 
 // The environment variables that the program uses. main reads them once.
 struct Environment {
-  bool no_color = false;  // NO_COLOR is set and not empty
-  bool ci = false;        // CI is set: progress goes to a log, even on a terminal
-  bool dumb = false;      // TERM=dumb
-  std::string path;       // value of PATH
+  bool no_color = false;      // NO_COLOR is set and not empty
+  bool ci = false;            // CI is set: progress goes to a log, even on a terminal
+  bool dumb = false;          // TERM=dumb
+  std::string path;           // value of PATH
+  std::string stores_folder;  // TRIREME_STORES, or .trireme/stores in HOME
   Launch launch;
 };
 Environment read_environment();

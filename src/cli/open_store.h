@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "cli/command_io.h"
+#include "store/store.h"
+#include "store/store_path.h"
+
+namespace trireme {
+
+// The folder in which stores are looked up: `at`, or else the usual one.
+Result<std::string> stores_folder(const std::string& at, const CommandIo& io);
+
+struct OpenStore {
+  StoreUrl url;
+  std::unique_ptr<Store> store;
+};
+// Opens the store of store://NAME/PATH, or of NAME alone.
+Result<OpenStore> open_store(const std::string& text, const std::string& at, StoreAccess access,
+                             const CommandIo& io);
+
+}  // namespace trireme

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/command_io.h"
+
+namespace trireme {
+
+// `trireme store ...` after parsing. `at` is the folder of the store files; "": the usual one.
+struct StoreCreateOptions {
+  std::string name;
+  std::string code = "4+2";
+  std::string dirs;     // folders, separated by commas
+  std::string domains;  // a failure domain for each, separated by commas; "": one each
+  std::string at;
+  bool json = false;
+};
+Result<int> run_store_create(const StoreCreateOptions& options, CommandIo& io);
+
+struct StoreCopyOptions {
+  std::string from;
+  std::string to;
+  std::string at;
+  bool json = false;
+};
+Result<int> run_store_put(const StoreCopyOptions& options, CommandIo& io);
+Result<int> run_store_get(const StoreCopyOptions& options, CommandIo& io);
+
+struct StoreUrlOptions {
+  std::string url;
+  std::string at;
+  bool json = false;
+};
+Result<int> run_store_ls(const StoreUrlOptions& options, CommandIo& io);
+Result<int> run_store_stat(const StoreUrlOptions& options, CommandIo& io);
+Result<int> run_store_rm(const StoreUrlOptions& options, CommandIo& io);
+Result<int> run_store_status(const StoreUrlOptions& options, CommandIo& io);
+Result<int> run_store_scrub(const StoreUrlOptions& options, CommandIo& io);
+
+struct StoreDrainOptions {
+  std::string server;
+  std::string url;
+  std::string at;
+  bool json = false;
+};
+Result<int> run_store_drain(const StoreDrainOptions& options, CommandIo& io);
+
+}  // namespace trireme

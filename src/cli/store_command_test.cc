@@ -1,0 +1,78 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/command_fixture.h"
+
+namespace trireme {
+namespace {
+
+class StoreCommandTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::temp_directory_path() / ("trireme-store-cli-" + std::to_string(getpid()));
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string in(const std::string& name) const { return (folder_ / name).string(); }
+  // Every command names the folder of store files.
+  CommandAnswer store(std::vector<std::string> args) const {
+    args.insert(args.begin(), "store");
+    args.insert(args.end(), {"--at", in("stores")});
+    return answer_of(args);
+  }
+  CommandAnswer create(const std::string& name, const std::string& code, int num_dirs) const {
+    std::string dirs;
+    for (int dir = 0; dir < num_dirs; ++dir) {
+      dirs.append(dirs.empty() ? "" : ",").append(in(name)).append(std::to_string(dir));
+    }
+    return store({"create", name, "--code", code, "--dirs", dirs});
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(StoreCommandTest, PutsGetsListsAndRemoves) {
+  ASSERT_EQ(create("demo", "2+1", 3).exit_code, 0);
+  std::ofstream(in("text")) << "some text";
+  ASSERT_EQ(store({"put", in("text"), "store://demo/a/text"}).exit_code, 0);
+  EXPECT_NE(store({"ls", "store://demo"}).out.find("9  a/text"), std::string::npos);
+  std::filesystem::remove_all(in("demo1"));
+  ASSERT_EQ(store({"get", "store://demo/a/text", in("back")}).exit_code, 0);
+  std::stringstream back;
+  back << std::ifstream(in("back")).rdbuf();
+  EXPECT_EQ(back.str(), "some text");
+  const auto status = nlohmann::json::parse(store({"status", "demo", "--json"}).out);
+  EXPECT_EQ(status.at("health"), "degraded");
+  EXPECT_EQ(status.at("bytes_lost"), 0);
+  std::filesystem::create_directories(in("demo1"));
+  EXPECT_EQ(store({"scrub", "demo"}).exit_code, 0);
+  EXPECT_NE(store({"status", "demo"}).out.find("healthy"), std::string::npos);
+  EXPECT_EQ(store({"rm", "store://demo/a/text"}).exit_code, 0);
+  EXPECT_EQ(store({"stat", "store://demo/a/text"}).exit_code, 2);
+}
+
+TEST_F(StoreCommandTest, WrongInputsSayWhatToDo) {
+  ASSERT_EQ(create("demo", "2+1", 3).exit_code, 0);
+  std::ofstream(in("text")) << "some text";
+  const auto expect = [](const CommandAnswer& answer, int code, const std::string& text) {
+    EXPECT_EQ(answer.exit_code, code) << answer.err;
+    EXPECT_NE(answer.err.find(text), std::string::npos) << answer.err;
+  };
+  expect(create("other", "5-2", 3), 2, "there are K+M");
+  expect(create("other", "4+2", 5), 2, "needs at least 6 folders");
+  expect(create("demo", "2+1", 3), 2, "a store of this name exists");
+  expect(create("../demo", "2+1", 3), 2, "is no name of a store");
+  expect(store({"put", in("text"), "store://demo/../x"}), 2, "has . or ..");
+  expect(store({"put", in("none"), "store://demo/x"}), 2, "no such file");
+  expect(store({"get", "store://absent/x", in("y")}), 2, "no store is called absent");
+  expect(store({"get", "store://demo/x", in("y")}), 2, "there is no such file");
+  expect(store({"drain", "s7", "demo"}), 2, "s0, s1 or s2");
+  std::filesystem::remove_all(in("demo0"));
+  std::filesystem::remove_all(in("demo2"));
+  expect(store({"get", "store://demo/x", in("y")}), 4, "s0 (");
+}
+
+}  // namespace
+}  // namespace trireme

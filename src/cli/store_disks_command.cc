@@ -1,0 +1,169 @@
+// `trireme store create`, `status`, `scrub` and `drain`.
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <random>
+
+#include "base/file.h"
+#include "base/units.h"
+#include "cli/open_store.h"
+#include "cli/store_command.h"
+#include "store/repair.h"
+#include "store/store_file.h"
+#include "store/store_status.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+void print_json(const Json& json, CommandIo& io) {
+  io.out << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+Json json_of(const StoreHealth& health) {
+  Json servers = Json::array();
+  for (const ServerHealth& server : health.servers) {
+    servers.push_back({{"server", server.record.name},
+                       {"address", server.record.address},
+                       {"domain", server.record.domain},
+                       {"state", text_of(server.record.state)},
+                       {"incarnation", server.record.incarnation},
+                       {"chunks", server.num_chunks},
+                       {"bytes", server.bytes},
+                       {"problem", server.why_unusable}});
+  }
+  return {{"store", health.overview.facts.name},
+          {"code", text_of(health.overview.facts.code)},
+          {"health", word_of(health)},
+          {"files", health.overview.num_files},
+          {"bytes", health.overview.file_bytes},
+          {"stored_bytes", health.stored_bytes},
+          {"blocks", health.overview.num_blocks},
+          {"blocks_lacking", health.blocks_lacking},
+          {"bytes_at_risk", health.bytes_at_risk},
+          {"bytes_lost", health.bytes_lost},
+          {"chunks_to_repair", health.chunks_to_repair},
+          {"lost_files", health.lost_files},
+          {"servers", servers}};
+}
+
+std::string text_of(const StoreHealth& health) {
+  const Overview& overview = health.overview;
+  std::string text = fmt::format(
+      "{} ({}): {}\n{} files of {} in {} blocks, {} on disks\n{} at risk, {} lost, {} chunks to "
+      "repair\n",
+      overview.facts.name, text_of(overview.facts.code), word_of(health), overview.num_files,
+      format_bytes(int64_t(overview.file_bytes)), overview.num_blocks,
+      format_bytes(health.stored_bytes), format_bytes(health.bytes_at_risk),
+      format_bytes(health.bytes_lost), health.chunks_to_repair);
+  for (const ServerHealth& server : health.servers) {
+    text += fmt::format("  {:<5} {:<9} {:>8} chunks {:>10}  {}\n", server.record.name,
+                        text_of(server.record.state), server.num_chunks, format_bytes(server.bytes),
+                        server.why_unusable.empty() ? server.record.address : server.why_unusable);
+  }
+  for (const std::string& file : health.lost_files) text += "  lost  " + file + "\n";
+  return text;
+}
+
+Json json_of(const RepairTotals& totals) {
+  return {{"repaired", totals.num_repaired},
+          {"repaired_bytes", totals.bytes},
+          {"waiting", totals.num_waiting},
+          {"lost", totals.lost}};
+}
+
+}  // namespace
+
+Result<int> run_store_create(const StoreCreateOptions& options, CommandIo& io) {
+  TRIREME_TRY_DONE(check_store_name(options.name));
+  TRIREME_TRY(code, parse_store_code(options.code));
+  TRIREME_TRY(folder, stores_folder(options.at, io));
+  std::random_device device;
+  StoreFile file{
+      .id = (uint64_t(device()) << 32 | device()) | 1, .name = options.name, .code = code};
+  for (const std::string& dir : split_at_commas(options.dirs)) {
+    file.dirs.push_back(fs::absolute(dir).lexically_normal().string());
+  }
+  const std::vector<std::string> domains = split_at_commas(options.domains);
+  if (!domains.empty() && domains.size() != file.dirs.size()) {
+    return usage(fmt::format("--domains names {} failure domains for {} folders", domains.size(),
+                             file.dirs.size()));
+  }
+  const std::string path = store_file_path(folder, file.name);
+  if (fs::exists(path)) {
+    return usage(path + ": a store of this name exists; take another name or another --at");
+  }
+  TRIREME_TRY_DONE(Store::create(file, domains, {.access = StoreAccess::Write}));
+  TRIREME_TRY_DONE(make_folders_of(path));
+  TRIREME_TRY_DONE(write_file_atomically(path, text_of(file)));
+  if (options.json) {
+    print_json({{"store", file.name}, {"code", text_of(code)}, {"file", path}}, io);
+  } else {
+    io.out << fmt::format("store://{} with the code {} in {} folders; {} says where it is\n",
+                          file.name, text_of(code), file.dirs.size(), path);
+  }
+  return 0;
+}
+
+Result<int> run_store_status(const StoreUrlOptions& options, CommandIo& io) {
+  TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Read, io));
+  TRIREME_TRY(health, health_of(*open.store));
+  if (options.json) {
+    print_json(json_of(health), io);
+  } else {
+    io.out << text_of(health);
+  }
+  return 0;
+}
+
+Result<int> run_store_scrub(const StoreUrlOptions& options, CommandIo& io) {
+  TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Write, io));
+  TRIREME_TRY(totals, scrub_store(*open.store));
+  if (options.json) {
+    print_json({{"chunks", totals.num_chunks},
+                {"damaged", totals.num_damaged},
+                {"missing", totals.num_missing},
+                {"unreadable", totals.num_unreadable},
+                {"orphans", totals.num_orphans},
+                {"repair", json_of(totals.repaired)}},
+               io);
+  } else {
+    io.out << fmt::format(
+        "{} chunks: {} damaged, {} missing, {} on disks that do not answer; {} repaired, {} wait "
+        "for a disk; {} orphans removed\n",
+        totals.num_chunks, totals.num_damaged, totals.num_missing, totals.num_unreadable,
+        totals.repaired.num_repaired, totals.repaired.num_waiting, totals.num_orphans);
+  }
+  if (totals.repaired.lost.empty()) return 0;
+  return damaged(fmt::format("{} blocks cannot be recovered: {}", totals.repaired.lost.size(),
+                             totals.repaired.lost.front()));
+}
+
+Result<int> run_store_drain(const StoreDrainOptions& options, CommandIo& io) {
+  TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Write, io));
+  TRIREME_TRY(totals, drain_server(*open.store, options.server));
+  if (options.json) {
+    print_json(json_of(totals), io);
+  } else {
+    io.out << fmt::format("{} is drained: {} chunks of {} are on other servers\n", options.server,
+                          totals.num_repaired, format_bytes(totals.bytes));
+  }
+  return 0;
+}
+
+}  // namespace trireme

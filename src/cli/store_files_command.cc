@@ -1,0 +1,193 @@
+// `trireme store put`, `get`, `ls`, `stat` and `rm`.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/units.h"
+#include "cli/open_store.h"
+#include "cli/store_command.h"
+#include "store/get_file.h"
+#include "store/put_files.h"
+#include "store/repair.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+void print_json(const Json& json, CommandIo& io) {
+  io.out << json.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+// A file, or every regular file of a folder by its path inside it.
+Result<std::vector<FileToPut>> files_to_put(const std::string& from, const StoreUrl& to) {
+  std::error_code error;
+  if (!fs::exists(from, error)) return usage(from + ": there is no such file or folder");
+  if (!fs::is_directory(from, error)) {
+    if (to.path.empty()) return usage("name the file in the store: store://" + to.store + "/NAME");
+    return std::vector<FileToPut>{{from, to.path}};
+  }
+  std::vector<FileToPut> files;
+  for (fs::recursive_directory_iterator entry(from, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!entry->is_regular_file()) continue;
+    const std::string inside = fs::path(entry->path()).lexically_relative(from).generic_string();
+    files.push_back({entry->path().string(), to.path.empty() ? inside : to.path + "/" + inside});
+  }
+  if (error) return damaged(fmt::format("{}: cannot list: {}", from, error.message()));
+  std::ranges::sort(files, {}, &FileToPut::path);
+  for (const FileToPut& file : files) TRIREME_TRY_DONE(check_store_path(file.path));
+  return files;
+}
+
+// Repairs what a reader has found damaged. It is left to scrub if another process writes.
+int64_t repair_losses(const StoreCopyOptions& options, const std::vector<Move>& losses,
+                      const CommandIo& io) {
+  Result<OpenStore> open = open_store(options.from, options.at, StoreAccess::Write, io);
+  if (!open.ok() || !note_losses(*open->store, losses).ok()) return 0;
+  const Result<RepairTotals> totals = repair(*open->store);
+  return totals.ok() ? totals->num_repaired : 0;
+}
+
+Status get_to_file(Store& store, const FileAnswer& answer, const std::string& to,
+                   GetTotals& totals) {
+  TRIREME_TRY_DONE(make_folders_of(to));
+  TRIREME_TRY(file, AtomicFile::create(to));
+  TRIREME_TRY(got, get_file(store, answer,
+                            [&](std::span<const std::byte> bytes) { return file.write(bytes); }));
+  TRIREME_TRY_DONE(file.commit());
+  totals.bytes += got.bytes;
+  totals.decoded_blocks += got.decoded_blocks;
+  totals.losses.insert(totals.losses.end(), got.losses.begin(), got.losses.end());
+  return Done{};
+}
+
+}  // namespace
+
+Result<int> run_store_put(const StoreCopyOptions& options, CommandIo& io) {
+  TRIREME_TRY(url, parse_store_url(options.to));
+  TRIREME_TRY(files, files_to_put(options.from, url));
+  TRIREME_TRY(open, open_store(options.to, options.at, StoreAccess::Write, io));
+  const int64_t begin_ns = monotonic_ns();
+  TRIREME_TRY(totals, put_files(*open.store, files));
+  const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
+  if (options.json) {
+    print_json({{"files", totals.num_files},
+                {"bytes", totals.bytes},
+                {"seconds", seconds},
+                {"chunks_to_repair", totals.chunks_to_repair}},
+               io);
+    return 0;
+  }
+  io.out << fmt::format("{} files, {} in {}\n", totals.num_files, format_bytes(totals.bytes),
+                        format_seconds(seconds));
+  if (totals.chunks_to_repair > 0) {
+    io.err << fmt::format("{} chunks wait for repair: trireme store scrub {}\n",
+                          totals.chunks_to_repair, url.store);
+  }
+  return 0;
+}
+
+Result<int> run_store_get(const StoreCopyOptions& options, CommandIo& io) {
+  TRIREME_TRY(open, open_store(options.from, options.at, StoreAccess::Read, io));
+  Store& store = *open.store;
+  TRIREME_TRY(files, store.files(open.url.path));
+  if (files.empty()) {
+    return usage(fmt::format("{}: there is no such file; trireme store ls store://{} lists them",
+                             options.from, open.url.store));
+  }
+  GetTotals totals;
+  const int64_t begin_ns = monotonic_ns();
+  for (const WrittenFile& file : files) {
+    const size_t cut = open.url.path.empty() ? 0 : open.url.path.size() + 1;
+    const std::string to =
+        file.path == open.url.path ? options.to : options.to + "/" + file.path.substr(cut);
+    TRIREME_TRY(answer, store.ask({.kind = QuestionKind::File, .text = file.path}));
+    TRIREME_TRY_DONE(get_to_file(store, answer, to, totals));
+  }
+  const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
+  const int64_t num_losses = int64_t(totals.losses.size());
+  const int64_t num_repaired = num_losses == 0 ? 0 : repair_losses(options, totals.losses, io);
+  if (options.json) {
+    print_json({{"files", files.size()},
+                {"bytes", totals.bytes},
+                {"seconds", seconds},
+                {"decoded_blocks", totals.decoded_blocks},
+                {"damaged_chunks", num_losses},
+                {"repaired_chunks", num_repaired}},
+               io);
+    return 0;
+  }
+  io.out << fmt::format("{} files, {} in {}\n", files.size(), format_bytes(totals.bytes),
+                        format_seconds(seconds));
+  if (totals.decoded_blocks > 0) {
+    io.err << fmt::format("{} blocks were decoded, {} chunks were damaged, {} are repaired\n",
+                          totals.decoded_blocks, num_losses, num_repaired);
+  }
+  return 0;
+}
+
+Result<int> run_store_ls(const StoreUrlOptions& options, CommandIo& io) {
+  TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Read, io));
+  TRIREME_TRY(files, open.store->files(open.url.path));
+  Json list = Json::array();
+  for (const WrittenFile& file : files) {
+    if (options.json) {
+      list.push_back({{"path", file.path}, {"bytes", file.record.bytes}});
+    } else {
+      io.out << fmt::format("{:>12}  {}\n", file.record.bytes, file.path);
+    }
+  }
+  if (options.json) print_json({{"files", list}}, io);
+  return 0;
+}
+
+Result<int> run_store_stat(const StoreUrlOptions& options, CommandIo& io) {
+  TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Read, io));
+  TRIREME_TRY(answer, open.store->ask({.kind = QuestionKind::File, .text = open.url.path}));
+  const FileRecord& record = answer.files.front().record;
+  Json blocks = Json::array();
+  std::string text = fmt::format("{}: {} bytes, checksum {}\n", open.url.path, record.bytes,
+                                 hex64(record.checksum));
+  for (const BlockRecord& block : answer.blocks) {
+    text += fmt::format("  block {:016x}: chunks of {} on", block.id, block.chunk_bytes);
+    for (const int32_t server : block.servers) {
+      text += server == kNoServer ? " -" : fmt::format(" s{}", server);
+    }
+    text += "\n";
+    blocks.push_back({{"block", hex64(block.id)},
+                      {"chunk_bytes", block.chunk_bytes},
+                      {"servers", block.servers}});
+  }
+  if (options.json) {
+    print_json({{"path", open.url.path},
+                {"bytes", record.bytes},
+                {"checksum", hex64(record.checksum)},
+                {"blocks", blocks}},
+               io);
+  } else {
+    io.out << text;
+  }
+  return 0;
+}
+
+Result<int> run_store_rm(const StoreUrlOptions& options, CommandIo& io) {
+  TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Write, io));
+  TRIREME_TRY(file, open.store->ask({.kind = QuestionKind::File, .text = open.url.path}));
+  MetadataCommand remove{.kind = CommandKind::Remove};
+  remove.paths.push_back(file.files.front().path);
+  TRIREME_TRY_DONE(open.store->change(std::move(remove)));
+  TRIREME_TRY_DONE(open.store->collect_garbage());
+  if (options.json) print_json({{"removed", open.url.path}}, io);
+  return 0;
+}
+
+}  // namespace trireme

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "store/store.h"
+
+namespace trireme {
+
+// The memory of a block: its data, then its parity. It begins at a page.
+class BlockBuffer {
+ public:
+  explicit BlockBuffer(size_t bytes);
+  std::span<std::byte> bytes() { return {bytes_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* bytes) const;
+  };
+  size_t size_;
+  std::unique_ptr<std::byte, Free> bytes_;
+};
+
+// Cuts a buffer into the chunks of a code.
+std::vector<Block> chunks_of(BlockBuffer& buffer, const StoreCode& code, uint32_t chunk_bytes);
+
+// A block on its way to the disks.
+class BlockWriter {
+ public:
+  // Pads the data with zeros, encodes them, and starts to write the chunks to the first servers of
+  // `servers`; if one fails, its chunk goes to the next one that is left. Every sixteenth block is
+  // decoded again from its last chunks before anything is written.
+  static Result<std::shared_ptr<BlockWriter>> start(Store& store, uint64_t id,
+                                                    std::shared_ptr<BlockBuffer> buffer,
+                                                    size_t data_bytes, std::vector<int> servers);
+
+  // Waits until enough chunks are on disks, and a moment longer for the others. Chunks that are
+  // missing then have no server in the record. An error if fewer than k + 1 were written.
+  Result<BlockRecord> finish();
+  uint64_t id() const { return record_.id; }
+
+ private:
+  BlockWriter(Store& store, std::shared_ptr<BlockBuffer> buffer)
+      : store_(store), buffer_(std::move(buffer)) {}
+  void write_chunk(int chunk);
+  int next_server();
+
+  Store& store_;
+  const std::shared_ptr<BlockBuffer> buffer_;  // shared with pieces of work that are late
+  std::vector<Block> chunks_;
+  std::vector<int> servers_;
+  std::mutex mutex_;  // guards everything below
+  std::condition_variable has_news_;
+  BlockRecord record_;
+  size_t next_server_ = 0;
+  int num_open_ = 0;
+  int num_written_ = 0;
+  std::string failures_;
+};
+
+}  // namespace trireme

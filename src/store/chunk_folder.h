@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "store/chunk_target.h"
+#include "store/disk_faults.h"
+
+namespace trireme {
+
+// Whose a folder is: FOLDER/store.json.
+struct FolderIdentity {
+  uint64_t store = 0;
+  std::string store_name;
+  std::string server;
+  uint64_t incarnation = 1;
+  bool operator==(const FolderIdentity&) const = default;
+};
+Status write_identity(const std::string& folder, const FolderIdentity& identity,
+                      DiskFaults* faults);
+// An error that says so if the folder has none.
+Result<FolderIdentity> read_identity(const std::string& folder);
+// True for an existing folder in which nothing lies, except what a file system makes itself.
+bool is_empty_folder(const std::string& folder);
+
+// The chunks in the folder of one disk, each a file: a header of 64 bytes, then the bytes of the
+// chunk. A file that was not written to its end has a wrong checksum and is no chunk.
+class ChunkFolder : public ChunkTarget {
+ public:
+  ChunkFolder(std::string folder, uint64_t store, DiskFaults* faults)
+      : folder_(std::move(folder)), store_(store), faults_(faults) {}
+
+  Status write(ChunkName name, std::span<const std::byte> bytes, uint64_t checksum) override;
+  ChunkRead read(ChunkName name, std::span<std::byte> bytes, uint64_t checksum) override;
+  Status remove(ChunkName name) override;
+  Result<std::vector<ChunkName>> list() override;
+
+  // The path of the file of a chunk.
+  std::string path_of(ChunkName name) const;
+
+ private:
+  Status make_folder_of(const std::string& path);
+
+  std::string folder_;
+  uint64_t store_;
+  DiskFaults* faults_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace trireme {
+
+struct ChunkName {
+  uint64_t block = 0;
+  int32_t chunk = 0;
+  auto operator<=>(const ChunkName&) const = default;
+};
+
+enum class ChunkState {
+  Intact,
+  Damaged,     // its bytes are wrong: repair it
+  Missing,     // the disk works and does not have it: repair it
+  Unreadable,  // the disk or its server does not answer: it may come back, so only go around it
+};
+
+struct ChunkRead {
+  ChunkState state = ChunkState::Intact;
+  std::string why = {};
+  bool is_lost() const { return state == ChunkState::Damaged || state == ChunkState::Missing; }
+};
+
+// A place for chunks: the folder of a disk, or a server that has one. Any thread may call it.
+class ChunkTarget {
+ public:
+  virtual ~ChunkTarget() = default;
+  // Returns once the chunk is on the disk. Refuses bytes that do not have the checksum.
+  virtual Status write(ChunkName name, std::span<const std::byte> bytes, uint64_t checksum) = 0;
+  // Fills `bytes`, which has the length of the chunk, and compares the checksum.
+  virtual ChunkRead read(ChunkName name, std::span<std::byte> bytes, uint64_t checksum) = 0;
+  // It is no error if the chunk is not there.
+  virtual Status remove(ChunkName name) = 0;
+  virtual Result<std::vector<ChunkName>> list() = 0;
+};
+
+}  // namespace trireme

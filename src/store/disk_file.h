@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "store/disk_faults.h"
+
+namespace trireme {
+
+// A file that is open for writing. Its calls go through `faults`, which may be null. Move-only.
+class DiskFile {
+ public:
+  // Makes the file, or empties it.
+  static Result<DiskFile> create(const std::string& path, DiskFaults* faults);
+  // Opens a file and cuts it to `bytes`, behind which it is written on.
+  static Result<DiskFile> open_at(const std::string& path, int64_t bytes, DiskFaults* faults);
+  DiskFile(DiskFile&& other) noexcept;
+  DiskFile& operator=(DiskFile&& other) noexcept;
+  ~DiskFile();
+
+  Status write(std::span<const std::span<const std::byte>> parts);
+  Status write(std::string_view text);
+  Status sync();
+
+ private:
+  DiskFile(std::string path, int fd, DiskFaults* faults)
+      : path_(std::move(path)), fd_(fd), faults_(faults) {}
+  std::string path_;
+  int fd_ = -1;
+  DiskFaults* faults_ = nullptr;
+};
+
+// Writes path.new, syncs it, renames it to `path` and syncs the folder.
+Status replace_file(const std::string& path, std::string_view text, DiskFaults* faults);
+Status sync_folder_of(const std::string& path, DiskFaults* faults);
+Status fault_before(DiskFaults* faults, DiskCall call, const std::string& path);
+
+}  // namespace trireme

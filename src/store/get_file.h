@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "store/store.h"
+
+namespace trireme {
+
+// Takes the bytes of a file in order.
+using FileSink = std::function<Status(std::span<const std::byte>)>;
+
+struct GetTotals {
+  int64_t bytes = 0;
+  int64_t decoded_blocks = 0;
+  std::vector<Move> losses;  // chunks that were found missing or damaged
+};
+
+// Reads a file of the store, blocks ahead, and compares its checksum. An error if a byte cannot be
+// given back; what `sink` got before is right as far as checksums of chunks can tell.
+Result<GetTotals> get_file(Store& store, const std::string& path, const FileSink& sink);
+Result<GetTotals> get_file(Store& store, const FileAnswer& file, const FileSink& sink);
+
+}  // namespace trireme

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "store/packed_bytes.h"
+#include "store/store_code.h"
+
+// What the metadata of a store hold, and how it is packed.
+namespace trireme {
+
+inline constexpr int64_t kMostChunkBytes = int64_t{8} << 20;
+inline constexpr size_t kMostServers = 4096;
+inline constexpr int32_t kNoServer = -1;
+
+enum class ServerState : uint8_t {
+  Active,
+  Draining,  // gets no new chunks, and its chunks are moved
+  Drained,   // holds nothing
+};
+std::string_view text_of(ServerState state);
+
+// A disk: a folder, or a process that serves one.
+struct ServerRecord {
+  std::string name;
+  std::string address;  // the path of the folder
+  std::string domain;   // servers of one failure domain may be lost together
+  int64_t capacity_bytes = 0;
+  ServerState state = ServerState::Active;
+  // Counts how often an empty disk has taken the place of this server's disk. A disk with a smaller
+  // number is one that was replaced.
+  uint64_t incarnation = 1;
+  uint64_t replaced_at_view = 0;  // the view since which the disk is in use
+  bool operator==(const ServerRecord&) const = default;
+};
+
+// A sealed block, which never changes, except that its chunks move.
+struct BlockRecord {
+  uint64_t id = 0;
+  uint32_t chunk_bytes = 0;
+  std::vector<int32_t> servers;     // by chunk; kNoServer: the chunk is lost, and must be repaired
+  std::vector<uint64_t> checksums;  // by chunk: hash64 of its bytes
+  bool operator==(const BlockRecord&) const = default;
+};
+
+// A part of a file: bytes of the data of a block. Small files share a block.
+struct Extent {
+  uint64_t block = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  bool operator==(const Extent&) const = default;
+};
+
+struct FileRecord {
+  std::vector<Extent> extents;
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;  // hash64 of the whole file
+  uint64_t token = 0;     // of its writer
+  bool operator==(const FileRecord&) const = default;
+};
+
+// The chunk of a block that no file needs any more, or that has moved away.
+struct Garbage {
+  int32_t server = kNoServer;
+  uint64_t block = 0;
+  int32_t chunk = 0;
+  auto operator<=>(const Garbage&) const = default;
+};
+
+struct StoreFacts {
+  uint64_t id = 0;  // distinguishes stores
+  std::string name;
+  StoreCode code;
+  uint32_t most_chunk_bytes = uint32_t(kMostChunkBytes);
+  bool operator==(const StoreFacts&) const = default;
+};
+
+void pack(PackedWriter& writer, const ServerRecord& server);
+void pack(PackedWriter& writer, const BlockRecord& block);
+void pack(PackedWriter& writer, const FileRecord& file);
+void pack(PackedWriter& writer, const Garbage& garbage);
+void pack(PackedWriter& writer, const StoreFacts& facts);
+void unpack(PackedReader& reader, ServerRecord& server);
+void unpack(PackedReader& reader, BlockRecord& block);
+void unpack(PackedReader& reader, FileRecord& file);
+void unpack(PackedReader& reader, Garbage& garbage);
+void unpack(PackedReader& reader, StoreFacts& facts);
+
+// Packs a list behind its length. No record is shorter than eight bytes.
+template <typename Record>
+void pack(PackedWriter& writer, const std::vector<Record>& records) {
+  writer.number(uint32_t(records.size()));
+  for (const Record& record : records) pack(writer, record);
+}
+template <typename Record>
+void unpack(PackedReader& reader, std::vector<Record>& records) {
+  records.resize(reader.count(8));
+  for (Record& record : records) unpack(reader, record);
+}
+
+}  // namespace trireme

@@ -1,0 +1,181 @@
+#include "store/metadata.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace trireme {
+namespace {
+
+constexpr int kServers = 5;
+
+MetadataCommand creation() {
+  MetadataCommand create{.kind = CommandKind::Create};
+  create.number = 1;
+  create.facts.id = 7;
+  create.facts.name = "test";
+  create.facts.code = {2, 1};
+  for (int server = 0; server < kServers; ++server) {
+    create.servers.push_back({.name = fmt::format("s{}", server)});
+  }
+  return create;
+}
+
+// A store's metadata, with commands that have numbers of their own.
+struct Driver {
+  Driver() { EXPECT_TRUE(unpack_tokens(metadata.apply(pack_command(creation()))).ok()); }
+
+  Result<std::vector<uint64_t>> run(MetadataCommand command) {
+    command.number = ++number;
+    last = pack_command(command);
+    last_answer = metadata.apply(last);
+    return unpack_tokens(last_answer);
+  }
+  Result<uint64_t> begin(const std::string& path) {
+    MetadataCommand command{.kind = CommandKind::Begin};
+    command.paths.push_back(path);
+    TRIREME_TRY(tokens, run(command));
+    return tokens.at(0);
+  }
+  Result<std::vector<uint64_t>> commit(const std::string& path, uint64_t token, int lacking = 0) {
+    MetadataCommand command{.kind = CommandKind::Commit};
+    command.view = 1000;
+    BlockRecord block{.id = block_id(token, 0), .chunk_bytes = 10, .servers = {0, 1, 2}};
+    block.checksums.resize(3);
+    for (int chunk = 0; chunk < lacking; ++chunk) block.servers[size_t(chunk)] = kNoServer;
+    command.blocks.push_back(block);
+    WrittenFile file{.path = path};
+    file.record.extents.push_back({block.id, 0, 20});
+    file.record.bytes = 20;
+    file.record.token = token;
+    command.files.push_back(file);
+    return run(command);
+  }
+  bool has(const std::string& path) const {
+    MetadataQuestion question{.kind = QuestionKind::File};
+    question.text = path;
+    return unpack_files(metadata.query(pack_question(question))).ok();
+  }
+  uint64_t token_of(const std::string& path) const {
+    MetadataQuestion question{.kind = QuestionKind::File};
+    question.text = path;
+    return unpack_files(metadata.query(pack_question(question)))->files.at(0).record.token;
+  }
+
+  Metadata metadata;
+  uint64_t number = 100;
+  std::string last, last_answer;
+};
+
+TEST(Metadata, ANewerWriterFencesAnOlderOne) {
+  Driver driver;
+  const uint64_t old = driver.begin("x").value();
+  const uint64_t newer = driver.begin("x").value();
+  EXPECT_NE(driver.commit("x", old).error().message.find("old epoch"), std::string::npos);
+  EXPECT_FALSE(driver.has("x"));
+  EXPECT_TRUE(driver.commit("x", newer).ok());
+  EXPECT_EQ(driver.token_of("x"), newer);
+}
+
+TEST(Metadata, ABlockIsNeverSealedBelowOneChunkMoreThanNeeded) {
+  Driver driver;
+  EXPECT_FALSE(driver.commit("x", driver.begin("x").value(), 1).ok());
+  EXPECT_FALSE(driver.has("x"));
+}
+
+TEST(Metadata, NamesStayInsideTheStore) {
+  Driver driver;
+  for (const std::string path :
+       {"", "/etc/passwd", "..", "a/../b", "a//b", "a/", "./a", "a\\b", "a\nb"}) {
+    EXPECT_FALSE(driver.begin(path).ok()) << path;
+  }
+  EXPECT_FALSE(driver.begin(std::string("a\0b", 3)).ok());
+  EXPECT_FALSE(driver.begin(std::string(256, 'a')).ok());
+  EXPECT_FALSE(driver.begin(std::string(2000, '/')).ok());
+  EXPECT_TRUE(driver.commit("a", driver.begin("a").value()).ok());
+  EXPECT_FALSE(driver.begin("a/b").ok());
+}
+
+// Random commands do to the metadata what they do to a map from names to the newest token. Repeats
+// are recognized, refusals change nothing, and a snapshot is the whole state.
+TEST(Metadata, FollowsAModelUnderRandomCommands) {
+  std::mt19937_64 random(1);
+  for (int history = 0; history < 20; ++history) {
+    Driver driver;
+    std::map<std::string, uint64_t> model, writers;
+    for (int step = 0; step < 100; ++step) {
+      const std::string path = fmt::format("p{}", random() % 3);
+      const std::string before = driver.metadata.snapshot();
+      bool is_done = true;
+      switch (random() % 5) {
+        case 0:
+          writers[path] = driver.begin(path).value();
+          break;
+        case 1:
+        case 2: {
+          const uint64_t token = writers.contains(path) ? writers[path] : 12345;
+          is_done = driver.commit(path, token).ok();
+          ASSERT_EQ(is_done, writers.contains(path));
+          if (is_done) model[path] = token;
+          writers.erase(path);
+          break;
+        }
+        case 3: {
+          MetadataCommand remove{.kind = CommandKind::Remove};
+          remove.paths.push_back(path);
+          is_done = driver.run(remove).ok();
+          ASSERT_EQ(is_done, model.erase(path) == 1);
+          break;
+        }
+        default: {
+          if (!model.contains(path)) continue;
+          MetadataCommand place{.kind = CommandKind::Place};
+          place.view = 1000;
+          place.moves.push_back({block_id(model[path], 0), 0, 0, 3});
+          is_done = driver.run(place).ok();
+        }
+      }
+      const std::string after = driver.metadata.snapshot();
+      if (!is_done) {
+        ASSERT_EQ(after, before);
+      }
+      ASSERT_EQ(driver.metadata.apply(driver.last), driver.last_answer);
+      ASSERT_EQ(driver.metadata.snapshot(), after) << "a repeat has changed the state";
+      for (const auto& [name, token] : model) ASSERT_EQ(driver.token_of(name), token);
+      ASSERT_EQ(unpack_overview(driver.metadata.query(pack_question({})))->num_files, model.size());
+      Metadata copy;
+      ASSERT_TRUE(copy.restore(after).ok());
+      ASSERT_EQ(copy.snapshot(), after);
+    }
+  }
+}
+
+TEST(Metadata, DamagedCommandsAndSnapshotsAreRefusedOrMeanSomethingElse) {
+  Driver driver;
+  ASSERT_TRUE(driver.commit("x", driver.begin("x").value()).ok());
+  const std::string command = driver.last, snapshot = driver.metadata.snapshot();
+  std::mt19937_64 random(2);
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::string bytes = trial % 2 == 0 ? command : snapshot;
+    if (trial % 3 == 0) {
+      bytes.resize(random() % bytes.size());
+    } else {
+      bytes[random() % bytes.size()] ^= char(1 + random() % 255);
+    }
+    Metadata other;
+    if (trial % 2 == 1) {
+      if (other.restore(bytes).ok()) {
+        EXPECT_TRUE(Metadata().restore(other.snapshot()).ok());
+      }
+      continue;
+    }
+    ASSERT_TRUE(other.restore(snapshot).ok());
+    other.apply(bytes);
+    EXPECT_TRUE(Metadata().restore(other.snapshot()).ok());
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "store/store.h"
+
+namespace trireme {
+
+struct RepairTotals {
+  int64_t num_repaired = 0;       // chunks
+  int64_t bytes = 0;              // of these
+  int64_t num_waiting = 0;        // chunks for which there is no server
+  std::vector<std::string> lost;  // blocks that cannot be recovered now, with the reasons
+};
+
+// Notes chunks as lost, which puts their blocks into the queue for repair.
+Status note_losses(Store& store, const std::vector<Move>& losses);
+
+// Recovers the chunks of all blocks in the queue and writes them to servers that do not hold a
+// chunk of their block.
+Result<RepairTotals> repair(Store& store);
+
+struct ScrubTotals {
+  int64_t num_chunks = 0;
+  int64_t num_damaged = 0;
+  int64_t num_missing = 0;
+  int64_t num_unreadable = 0;  // of disks that cannot be used now
+  int64_t num_orphans = 0;     // files of chunks that no block has; removed
+  RepairTotals repaired;
+};
+
+// Reads every chunk, repairs what is damaged or missing, and removes chunks that no block has.
+Result<ScrubTotals> scrub_store(Store& store);
+
+// Moves all chunks of a server to others, from the server or, if it is gone, from the other chunks.
+// The server gets no new ones from now on. An error if other servers do not have the room.
+Result<RepairTotals> drain_server(Store& store, const std::string& server);
+
+}  // namespace trireme

@@ -1,0 +1,281 @@
+#include "store/store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "comm/tcp/socket.h"
+#include "store/chunk_folder.h"
+#include "store/mirrored_log.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kDeadlineS = 60.0;
+constexpr double kLockWaitS = 10.0;
+
+uint64_t drawn_number() {
+  thread_local std::random_device device;
+  return (uint64_t(device()) << 32 | device()) | 1;
+}
+
+std::string server_name(size_t server) { return "s" + std::to_string(server); }
+
+// Any copies of the metadata that n - m folders hold are enough to read them, and m + 1 to write.
+MirroredLog::Rules rules_of(const StoreFile& file) {
+  const int num_folders = int(file.dirs.size());
+  return {.least_written = file.code.num_parity + 1,
+          .least_read = num_folders - file.code.num_parity};
+}
+
+Error another_store(const std::string& folder, const FolderIdentity& identity,
+                    const StoreFile& file) {
+  return usage(fmt::format(
+      "{} belongs to another store ({} of {}), not to {}; give this store its own folder back, or "
+      "an empty one",
+      folder, identity.server, identity.store_name, file.name));
+}
+
+Result<FileLock> wait_for_lock(const std::string& path) {
+  const Deadline deadline = Deadline::after(kLockWaitS);
+  for (;;) {
+    Result<FileLock> lock = FileLock::take(path);
+    if (lock.ok() || deadline.left_ms() == 0) return lock;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+}  // namespace
+
+Store::Store(const StoreFile& file, const StoreOptions& options)
+    : file_(file),
+      options_(options),
+      why_unusable_(file.dirs.size()),
+      work_(int(std::clamp<size_t>(file.dirs.size(), 2, 16))) {
+  targets_.resize(file.dirs.size());
+  for (size_t server = 0; server < file.dirs.size(); ++server) {
+    names_.push_back(server_name(server));
+  }
+}
+
+Status Store::create(const StoreFile& file, const std::vector<std::string>& domains,
+                     const StoreOptions& options) {
+  if (int(file.dirs.size()) < file.code.num_chunks()) {
+    return usage(
+        fmt::format("the code {} needs at least {} folders, and {} were given; name more "
+                    "with --dirs, or take a smaller code",
+                    text_of(file.code), file.code.num_chunks(), file.dirs.size()));
+  }
+  MetadataCommand create{.kind = CommandKind::Create};
+  create.number = drawn_number();
+  create.facts.id = file.id;
+  create.facts.name = file.name;
+  create.facts.code = file.code;
+  create.facts.most_chunk_bytes = options.most_chunk_bytes;
+  for (size_t server = 0; server < file.dirs.size(); ++server) {
+    const std::string& folder = file.dirs[server];
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) return damaged(fmt::format("{}: cannot create: {}", folder, error.message()));
+    if (!is_empty_folder(folder)) {
+      return usage(folder + " is not an empty folder; each disk of a store begins empty");
+    }
+    create.servers.push_back({.name = server_name(server),
+                              .address = folder,
+                              .domain = domains.empty() ? server_name(server) : domains[server]});
+  }
+  // A folder that is named twice is not empty the second time.
+  for (size_t server = 0; server < file.dirs.size(); ++server) {
+    if (!is_empty_folder(file.dirs[server])) return usage(file.dirs[server] + " is named twice");
+    TRIREME_TRY_DONE(
+        write_identity(file.dirs[server],
+                       {.store = file.id, .store_name = file.name, .server = server_name(server)},
+                       options.faults));
+  }
+  TRIREME_TRY_DONE(MirroredLog::create(file.dirs, options.faults));
+  Metadata metadata;
+  TRIREME_TRY(log, MirroredLog::open(file.dirs, rules_of(file), metadata, options.faults));
+  TRIREME_TRY(answer, log->apply(pack_command(create), Deadline::after(kDeadlineS)));
+  TRIREME_TRY(tokens, unpack_tokens(answer.bytes));
+  static_cast<void>(tokens);
+  return Done{};
+}
+
+Result<std::unique_ptr<Store>> Store::open(const StoreFile& file, const StoreOptions& options) {
+  std::unique_ptr<Store> store(new Store(file, options));
+  const bool writes = options.access == StoreAccess::Write;
+  if (writes && !options.lock_path.empty()) {
+    TRIREME_TRY(lock, wait_for_lock(options.lock_path));
+    store->lock_.emplace(std::move(lock));
+  }
+  TRIREME_TRY_DONE(store->open_log());
+  TRIREME_TRY(overview, store->overview());
+  TRIREME_TRY_DONE(store->open_targets(overview));
+  if (!writes) return store;
+  TRIREME_TRY_DONE(store->take_in_replaced(overview));
+  if (!overview.open_tokens.empty()) {
+    // Their processes have ended, because this one has the lock.
+    MetadataCommand abort{.kind = CommandKind::Abort};
+    abort.tokens = overview.open_tokens;
+    TRIREME_TRY_DONE(store->change(std::move(abort)));
+  }
+  return store;
+}
+
+Status Store::open_log() {
+  std::vector<std::string> folders = file_.dirs;
+  std::string lost;
+  for (size_t server = 0; server < folders.size(); ++server) {
+    std::string& folder = folders[server];
+    if (is_empty_folder(folder)) continue;
+    const Result<FolderIdentity> identity = read_identity(folder);
+    if (identity.ok() && (identity->store != file_.id || identity->server != names_[server])) {
+      return another_store(folder, *identity, file_);
+    }
+    if (identity.ok()) continue;
+    lost += fmt::format("{}{} ({})", lost.empty() ? "" : ", ", names_[server], folder);
+    folder.clear();
+  }
+  Result<std::unique_ptr<MirroredLog>> log =
+      MirroredLog::open(folders, rules_of(file_), metadata_, options_.faults);
+  if (!log.ok()) {
+    return lost.empty() ? log.error()
+                        : damaged(fmt::format("{}; lost: {}; the code {} bears the loss of {}, so "
+                                              "give one of them back",
+                                              log.error().message, lost, text_of(code()),
+                                              code().num_parity));
+  }
+  log_ = std::move(*log);
+  return Done{};
+}
+
+Status Store::open_targets(const Overview& overview) {
+  if (overview.facts.id != file_.id || overview.servers.size() != file_.dirs.size()) {
+    return damaged(fmt::format("the metadata of store {} are of another store", file_.name));
+  }
+  for (size_t server = 0; server < file_.dirs.size(); ++server) {
+    const std::string& folder = file_.dirs[server];
+    std::string& why = why_unusable_[server];
+    const uint64_t incarnation = overview.servers[server].incarnation;
+    if (is_empty_folder(folder)) {
+      replaced_.push_back(int(server));
+      why = folder + " is empty";
+      continue;
+    }
+    const Result<FolderIdentity> identity = read_identity(folder);
+    if (!identity.ok()) {
+      why = identity.error().message;
+    } else if (identity->incarnation == incarnation + 1) {
+      replaced_.push_back(int(server));
+      why = folder + " is a new disk";
+    } else if (identity->incarnation != incarnation) {
+      why = fmt::format(
+          "{} is of an old epoch: disk {} was replaced by disk {}; empty the folder, "
+          "and it is taken as a new disk",
+          folder, identity->incarnation, incarnation);
+    } else {
+      targets_[server] = std::make_unique<ChunkFolder>(folder, file_.id, options_.faults);
+    }
+  }
+  return Done{};
+}
+
+Status Store::take_in_replaced(const Overview& overview) {
+  for (const int server : replaced_) {
+    const std::string& folder = file_.dirs[size_t(server)];
+    ServerRecord record = overview.servers[size_t(server)];
+    ++record.incarnation;
+    record.state = ServerState::Active;
+    // The folder names its new number before the metadata do: whatever happens in between, the next
+    // opening goes on here.
+    const Status status = write_identity(folder,
+                                         {.store = file_.id,
+                                          .store_name = file_.name,
+                                          .server = record.name,
+                                          .incarnation = record.incarnation},
+                                         options_.faults);
+    if (!status.ok()) {
+      why_unusable_[size_t(server)] = status.error().message;
+      continue;
+    }
+    MetadataCommand change{.kind = CommandKind::Server};
+    change.servers.push_back(record);
+    change.server_index = server;
+    TRIREME_TRY_DONE(this->change(std::move(change)));
+    targets_[size_t(server)] = std::make_unique<ChunkFolder>(folder, file_.id, options_.faults);
+    why_unusable_[size_t(server)].clear();
+  }
+  replaced_.clear();
+  return Done{};
+}
+
+Result<std::vector<uint64_t>> Store::command(MetadataCommand command) {
+  if (options_.access != StoreAccess::Write) return usage("the store is open for reading");
+  command.number = drawn_number();
+  TRIREME_TRY(answer, log_->apply(pack_command(command), Deadline::after(kDeadlineS)));
+  return unpack_tokens(answer.bytes);
+}
+
+Status Store::change(MetadataCommand command) {
+  Result<std::vector<uint64_t>> tokens = this->command(std::move(command));
+  if (!tokens.ok()) return tokens.error();
+  return Done{};
+}
+
+Result<Overview> Store::overview() {
+  TRIREME_TRY(answer, log_->query(pack_question({.kind = QuestionKind::Overview}),
+                                  Deadline::after(kDeadlineS)));
+  return unpack_overview(answer.bytes);
+}
+
+Result<FileAnswer> Store::ask(const MetadataQuestion& question) {
+  TRIREME_TRY(answer, log_->query(pack_question(question), Deadline::after(kDeadlineS)));
+  return unpack_files(answer.bytes);
+}
+
+Result<std::vector<WrittenFile>> Store::files(const std::string& path) {
+  std::vector<WrittenFile> files;
+  MetadataQuestion question{.kind = QuestionKind::Files, .text = path};
+  for (;;) {
+    TRIREME_TRY(answer, ask(question));
+    if (answer.files.empty()) return files;
+    question.after = answer.files.back().path;
+    std::ranges::move(answer.files, std::back_inserter(files));
+  }
+}
+
+std::vector<bool> Store::usable() const {
+  std::vector<bool> is_usable;
+  for (const auto& target : targets_) is_usable.push_back(target != nullptr);
+  return is_usable;
+}
+
+std::string Store::describe(int server) const {
+  if (server == kNoServer) return "nowhere";
+  const std::string& why = why_unusable_[size_t(server)];
+  const std::string& name = names_[size_t(server)];
+  return why.empty() ? fmt::format("{} ({})", name, file_.dirs[size_t(server)])
+                     : fmt::format("{} ({})", name, why);
+}
+
+Status Store::collect_garbage() {
+  for (;;) {
+    TRIREME_TRY(overview, overview());
+    std::vector<Garbage> removed;
+    for (const Garbage& garbage : overview.garbage) {
+      ChunkTarget* const from = target(garbage.server);
+      if (from != nullptr && from->remove({garbage.block, garbage.chunk}).ok()) {
+        removed.push_back(garbage);
+      }
+    }
+    if (removed.empty()) return Done{};
+    MetadataCommand collect{.kind = CommandKind::Collect};
+    collect.garbage = std::move(removed);
+    TRIREME_TRY_DONE(change(std::move(collect)));
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "store/store_code.h"
+
+namespace trireme {
+
+// Where a store is: the file NAME.json in the folder in which stores are looked up.
+struct StoreFile {
+  uint64_t id = 0;
+  std::string name;
+  StoreCode code;
+  std::vector<std::string> dirs;  // absolute; in the order of the servers
+};
+
+std::string store_file_path(const std::string& stores_folder, const std::string& name);
+Result<StoreFile> parse_store_file(const std::string& text);
+std::string text_of(const StoreFile& file);
+// An error that names the stores that are there if this one is not.
+Result<StoreFile> find_store(const std::string& stores_folder, const std::string& name);
+
+}  // namespace trireme
