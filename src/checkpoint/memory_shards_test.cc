@@ -78,7 +78,9 @@ TEST_F(MemoryShardsTest, AHeldStateKeepsItsAddressesAndLeavesCommittedCheckpoint
       std::memcpy(target->data(), updated.data(), bytes);
       ASSERT_TRUE(shards.take().ok());
       EXPECT_EQ(text(), updated);
-      if (!newest.empty()) EXPECT_NE(*read_text_file(newest), updated);
+      if (!newest.empty()) {
+        EXPECT_NE(*read_text_file(newest), updated);
+      }
       if (step % 3 == 2) continue;  // the next step finds a state that is in no checkpoint
       const std::string begun = folder(step * 1000 + int(bytes % 1000));
       ASSERT_TRUE(shards.finish(begun, "shard").ok());

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "cli/command_io.h"
@@ -46,5 +46,9 @@ struct StoreDrainOptions {
   bool json = false;
 };
 Result<int> run_store_drain(const StoreDrainOptions& options, CommandIo& io);
+
+// Prints a JSON object as one line. Names of files may have bytes that are not UTF-8; they are
+// replaced.
+void print_json(const nlohmann::ordered_json& json, CommandIo& io);
 
 }  // namespace trireme

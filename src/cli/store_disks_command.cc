@@ -31,10 +31,6 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return words;
 }
 
-void print_json(const Json& json, CommandIo& io) {
-  io.out << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-}
-
 Json json_of(const StoreHealth& health) {
   Json servers = Json::array();
   for (const ServerHealth& server : health.servers) {

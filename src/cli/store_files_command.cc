@@ -18,14 +18,16 @@
 #include "store/repair.h"
 
 namespace trireme {
+
+void print_json(const nlohmann::ordered_json& json, CommandIo& io) {
+  using Json = nlohmann::ordered_json;
+  io.out << json.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-void print_json(const Json& json, CommandIo& io) {
-  io.out << json.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
-}
 
 // A file, or every regular file of a folder by its path inside it.
 Result<std::vector<FileToPut>> files_to_put(const std::string& from, const StoreUrl& to) {
