@@ -31,7 +31,7 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return words;
 }
 
-void print_json(const Json& json, CommandIo& io) {
+void print_indented_json(const Json& json, CommandIo& io) {
   io.out << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
@@ -101,8 +101,9 @@ Result<int> run_store_create(const StoreCreateOptions& options, CommandIo& io) {
   }
   const std::vector<std::string> domains = split_at_commas(options.domains);
   if (!domains.empty() && domains.size() != file.dirs.size()) {
-    return usage(fmt::format("--domains names {} failure domains for {} folders", domains.size(),
-                             file.dirs.size()));
+    return usage(
+        fmt::format("--domains names {} failure domains for {} folders; name one for each folder",
+                    domains.size(), file.dirs.size()));
   }
   const std::string path = store_file_path(folder, file.name);
   if (fs::exists(path)) {
@@ -112,7 +113,7 @@ Result<int> run_store_create(const StoreCreateOptions& options, CommandIo& io) {
   TRIREME_TRY_DONE(make_folders_of(path));
   TRIREME_TRY_DONE(write_file_atomically(path, text_of(file)));
   if (options.json) {
-    print_json({{"store", file.name}, {"code", text_of(code)}, {"file", path}}, io);
+    print_indented_json({{"store", file.name}, {"code", text_of(code)}, {"file", path}}, io);
   } else {
     io.out << fmt::format("store://{} with the code {} in {} folders; {} says where it is\n",
                           file.name, text_of(code), file.dirs.size(), path);
@@ -124,7 +125,7 @@ Result<int> run_store_status(const StoreUrlOptions& options, CommandIo& io) {
   TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Read, io));
   TRIREME_TRY(health, health_of(*open.store));
   if (options.json) {
-    print_json(json_of(health), io);
+    print_indented_json(json_of(health), io);
   } else {
     io.out << text_of(health);
   }
@@ -135,13 +136,13 @@ Result<int> run_store_scrub(const StoreUrlOptions& options, CommandIo& io) {
   TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Write, io));
   TRIREME_TRY(totals, scrub_store(*open.store));
   if (options.json) {
-    print_json({{"chunks", totals.num_chunks},
-                {"damaged", totals.num_damaged},
-                {"missing", totals.num_missing},
-                {"unreadable", totals.num_unreadable},
-                {"orphans", totals.num_orphans},
-                {"repair", json_of(totals.repaired)}},
-               io);
+    print_indented_json({{"chunks", totals.num_chunks},
+                         {"damaged", totals.num_damaged},
+                         {"missing", totals.num_missing},
+                         {"unreadable", totals.num_unreadable},
+                         {"orphans", totals.num_orphans},
+                         {"repair", json_of(totals.repaired)}},
+                        io);
   } else {
     io.out << fmt::format(
         "{} chunks: {} damaged, {} missing, {} on disks that do not answer; {} repaired, {} wait "
@@ -158,7 +159,7 @@ Result<int> run_store_drain(const StoreDrainOptions& options, CommandIo& io) {
   TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Write, io));
   TRIREME_TRY(totals, drain_server(*open.store, options.server));
   if (options.json) {
-    print_json(json_of(totals), io);
+    print_indented_json(json_of(totals), io);
   } else {
     io.out << fmt::format("{} is drained: {} chunks of {} are on other servers\n", options.server,
                           totals.num_repaired, format_bytes(totals.bytes));

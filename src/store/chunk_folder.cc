@@ -157,10 +157,11 @@ ChunkRead ChunkFolder::read(ChunkName name, std::span<std::byte> bytes, uint64_t
   }
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) {
+    const bool has_no_file = errno == ENOENT;
     const std::string why = fmt::format("{}: cannot open: {}", path, std::strerror(errno));
     // A folder that is gone as a whole may be mounted again.
     const bool is_missing =
-        errno == ENOENT && ::access((folder_ + "/" + kIdentityFile).c_str(), R_OK) == 0;
+        has_no_file && ::access((folder_ + "/" + kIdentityFile).c_str(), R_OK) == 0;
     return {is_missing ? ChunkState::Missing : ChunkState::Unreadable, why};
   }
   ChunkHeader header;
