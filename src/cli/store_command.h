@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-// `trireme store ...` after parsing. `at` is the folder of the store files; "": the usual one.
+// The options of `trireme store ...` after parsing. `at` is the folder of the store files; if it is
+// "", stores_folder() chooses it.
 struct StoreCreateOptions {
   std::string name;
   std::string code = "4+2";

@@ -14,9 +14,9 @@ namespace trireme {
 // A file that is open for writing. Its calls go through `faults`, which may be null. Move-only.
 class DiskFile {
  public:
-  // Makes the file, or empties it.
+  // Creates the file, or empties it if it exists.
   static Result<DiskFile> create(const std::string& path, DiskFaults* faults);
-  // Opens a file and cuts it to `bytes`, behind which it is written on.
+  // Opens a file and cuts it to `bytes` bytes. Writes append behind them.
   static Result<DiskFile> open_at(const std::string& path, int64_t bytes, DiskFaults* faults);
   DiskFile(DiskFile&& other) noexcept;
   DiskFile& operator=(DiskFile&& other) noexcept;
@@ -37,6 +37,7 @@ class DiskFile {
 // Writes path.new, syncs it, renames it to `path` and syncs the folder.
 Status replace_file(const std::string& path, std::string_view text, DiskFaults* faults);
 Status sync_folder_of(const std::string& path, DiskFaults* faults);
+// Returns the error that `faults` has for this call; Done if `faults` is null.
 Status fault_before(DiskFaults* faults, DiskCall call, const std::string& path);
 
 }  // namespace trireme
