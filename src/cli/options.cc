@@ -34,7 +34,7 @@ bool parse_number(const std::string& text, T* target) {
 }
 
 // Stores a text into a target. Returns false if it does not have the type of the target.
-struct Store {
+struct SetTarget {
   const std::string& text;
 
   bool operator()(bool*) const { return false; }
@@ -80,7 +80,7 @@ Status store_value(const std::string& path, const std::string& name, const std::
         path, fmt::format("{} {} is unknown; use {}{}", name, text, fmt::join(choices, ", "),
                           meant(nearest_name(text, choices))));
   }
-  if (std::visit(Store{text}, target)) return Done{};
+  if (std::visit(SetTarget{text}, target)) return Done{};
   return wrong_usage(path,
                      fmt::format("{} {} must be {}", name, text, std::visit(WantedType{}, target)));
 }

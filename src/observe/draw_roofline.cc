@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "base/xml.h"
+#include "observe/svg_text.h"
 #include "program/palette.h"
 
 namespace trireme {
@@ -63,11 +64,6 @@ struct LabelBox {
 std::string power_of_ten(int exponent) {
   return exponent >= 0 && exponent <= 3 ? fmt::format("{:.0f}", std::pow(10.0, exponent))
                                         : fmt::format("1e{}", exponent);
-}
-
-std::string text_at(double x, double y, std::string_view classes, const std::string& text) {
-  return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", classes, x, y,
-                     xml_escaped(text));
 }
 
 std::string line_of(std::string_view name, double x1, double y1, double x2, double y2) {
@@ -127,14 +123,14 @@ class RoofPicture {
     for (int e = x_axis_.first_line(); e <= x_axis_.last_line(); ++e) {
       const double x = x_of(std::pow(10.0, e));
       text += line_of("grid", x, kTop, x, kTop + kHeight);
-      text += text_at(x, kTop + kHeight + 16, "middle", power_of_ten(e));
+      text += svg_text(x, kTop + kHeight + 16, "middle", power_of_ten(e));
     }
     for (int e = y_axis_.first_line(); e <= y_axis_.last_line(); ++e) {
       const double y = y_of(std::pow(10.0, e));
       text += line_of("grid", kLeft, y, kLeft + kWidth, y);
-      text += text_at(kLeft - 8, y + 4, "end", power_of_ten(e));
+      text += svg_text(kLeft - 8, y + 4, "end", power_of_ten(e));
     }
-    return text + text_at(kLeft + kWidth / 2, kTop + kHeight + 34, "middle", "FLOPs per byte") +
+    return text + svg_text(kLeft + kWidth / 2, kTop + kHeight + 34, "middle", "FLOPs per byte") +
            fmt::format(
                "<text class=\"middle\" transform=\"translate(22 {:.1f}) "
                "rotate(-90)\">FLOP/s</text>\n",
@@ -159,8 +155,8 @@ class RoofPicture {
                        x_of(left), y_of(left * roof_.bytes_per_s), ridge_x, peak_y,
                        kLeft + kWidth) +
            line_of("ridge", ridge_x, peak_y, ridge_x, kTop + kHeight) +
-           text_at(label_x, label_y, "faint", label) +
-           text_at(kLeft + kWidth, peak_y - 8, "end", peak);
+           svg_text(label_x, label_y, "faint", label) +
+           svg_text(kLeft + kWidth, peak_y - 8, "end", peak);
   }
 
   std::string points() {
@@ -189,15 +185,15 @@ class RoofPicture {
   }
 
   std::string list() const {
-    std::string text = text_at(kListX, kTop, "faint row",
-                               fmt::format("{:>3}  {:<26} {:>9} {:>9}  {}", "", "op and pass",
-                                           "FLOPs/B", "FLOP/s", "bound by"));
+    std::string text = svg_text(kListX, kTop, "faint row",
+                                fmt::format("{:>3}  {:<26} {:>9} {:>9}  {}", "", "op and pass",
+                                            "FLOPs/B", "FLOP/s", "bound by"));
     for (size_t i = 0; i < roof_.points.size(); ++i) {
       const RoofPoint& point = roof_.points[i];
-      text += text_at(kListX, kTop + kListLine * double(i + 1), "row",
-                      fmt::format("{:>3}  {:<26} {:>9.3g} {:>9}  {}", i + 1, name_of_point(point),
-                                  point.flops_per_byte(), format_count(point.flops_per_s()),
-                                  name_of(point.bound)));
+      text += svg_text(kListX, kTop + kListLine * double(i + 1), "row",
+                       fmt::format("{:>3}  {:<26} {:>9.3g} {:>9}  {}", i + 1, name_of_point(point),
+                                   point.flops_per_byte(), format_count(point.flops_per_s()),
+                                   name_of(point.bound)));
     }
     return text;
   }
@@ -243,10 +239,10 @@ class RoofPicture {
         if (!is_inside || !is_free) continue;
         taken_.push_back(box);
         return (ring > 0 ? line_of("lead", x, y, middle_x, middle_y) : "") +
-               text_at(middle_x, middle_y + 4, "middle", label);
+               svg_text(middle_x, middle_y + 4, "middle", label);
       }
     }
-    return text_at(x + kMark, y - kMark, "", label);
+    return svg_text(x + kMark, y - kMark, "", label);
   }
 
   const Roofline& roof_;
@@ -265,17 +261,17 @@ std::string draw_roofline(const Roofline& roof, const std::string& title) {
       width, height);
   text += kRoofStyle;
   text += "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n";
-  text += text_at(kLeft, 26, "title", fmt::format("{} on {}", title, roof.device));
-  text += text_at(kLeft, 44, "faint",
-                  fmt::format("{}FLOP/s, {}B/s; every op of a layer and of the head, for one "
-                              "micro-batch on one rank",
-                              format_count(roof.peak_flops), format_count(roof.bytes_per_s)));
+  text += svg_text(kLeft, 26, "title", fmt::format("{} on {}", title, roof.device));
+  text += svg_text(kLeft, 44, "faint",
+                   fmt::format("{}FLOP/s, {}B/s; every op of a layer and of the head, for one "
+                               "micro-batch on one rank",
+                               format_count(roof.peak_flops), format_count(roof.bytes_per_s)));
   text += picture.axes();
   text += picture.roof();  // before the points, whose labels it keeps away
   text += picture.points();
   text += picture.list();
-  text += text_at(kLeft, kTop + kHeight + 56, "faint",
-                  "circle F: forward; square B: input gradient; triangle W: weight gradient");
+  text += svg_text(kLeft, kTop + kHeight + 56, "faint",
+                   "circle F: forward; square B: input gradient; triangle W: weight gradient");
   return text + "</svg>\n";
 }
 

@@ -7,15 +7,16 @@
 #include <string_view>
 
 #include "base/xml.h"
+#include "observe/svg_text.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kMargin = 20, kWidth = 1240, kLine = 18, kDigit = 7;
-constexpr double kRanksHeight = 34;           // of the bar of all ranks
-constexpr double kBarWidth = 150, kBar = 10;  // of times and memory
-constexpr double kBoxHeight = 36, kGap = 6;   // of the ops
-constexpr double kUnitWidth = 230;            // the name of a unit, left of its ops
+constexpr double kPageMargin = 20, kPageWidth = 1240, kTextLine = 18, kDigitWidth = 7;
+constexpr double kRanksHeight = 34;            // of the bar of all ranks
+constexpr double kBarWidth = 150, kBar = 10;   // of times and memory
+constexpr double kBoxHeight = 36, kOpGap = 6;  // of the ops
+constexpr double kUnitWidth = 230;             // the name of a unit, left of its ops
 constexpr int kMostNodeLines = 64;
 
 // Light enough for dark text. Neighbouring stages differ in their grey; a colour means roles.
@@ -39,11 +40,6 @@ constexpr std::string_view kStagesStyle =
     "  .stages .rail { fill: #2d333b } .stages .used { fill: #98a2ad }\n"
     "}\n</style>\n";
 
-std::string text_at(double x, double y, std::string_view classes, const std::string& text) {
-  return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", classes, x, y,
-                     xml_escaped(text));
-}
-
 std::string box(double x, double y, double width, double height, std::string_view fill,
                 const std::string& tip = "") {
   return fmt::format(
@@ -54,7 +50,7 @@ std::string box(double x, double y, double width, double height, std::string_vie
 
 // Shortens a text to what fits in `width`.
 std::string cut(const std::string& text, double width) {
-  const auto most = size_t(std::max(1.0, width / kDigit));
+  const auto most = size_t(std::max(1.0, width / kDigitWidth));
   return text.size() <= most ? text : text.substr(0, most - 1) + "~";
 }
 
@@ -70,14 +66,14 @@ class StagesDrawing {
   }
 
   std::string draw() {
-    text_ += text_at(kMargin, y_ += 16, "title", picture_.title);
+    text_ += svg_text(kPageMargin, y_ += 16, "title", picture_.title);
     for (const std::string& line : picture_.lines) {
-      text_ += text_at(kMargin, y_ += kLine, "faint", line);
+      text_ += svg_text(kPageMargin, y_ += kTextLine, "faint", line);
     }
     draw_ranks();
     for (size_t s = 0; s < picture_.stages.size(); ++s) draw_stage(s);
     draw_legend();
-    const double height = y_ + kMargin, width = kWidth + 2 * kMargin;
+    const double height = y_ + kPageMargin, width = kPageWidth + 2 * kPageMargin;
     return fmt::format(
                "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"stages\" width=\"{:.0f}\" "
                "height=\"{:.0f}\" viewBox=\"0 0 {:.0f} {:.0f}\">\n",
@@ -94,33 +90,34 @@ class StagesDrawing {
 
   // All ranks from left to right, each stage in its colour, with a line between nodes.
   void draw_ranks() {
-    y_ += kLine;
-    const double y = y_, per_rank = kWidth / double(picture_.num_ranks);
+    y_ += kTextLine;
+    const double y = y_, per_rank = kPageWidth / double(picture_.num_ranks);
     for (size_t s = 0; s < picture_.stages.size(); ++s) {
       const DrawnStage& stage = picture_.stages[s];
-      const double x = kMargin + per_rank * stage.first_rank, width = per_rank * stage.num_ranks;
+      const double x = kPageMargin + per_rank * stage.first_rank,
+                   width = per_rank * stage.num_ranks;
       const int last = stage.first_rank + stage.num_ranks - 1;
       text_ += box(x, y, width, kRanksHeight, grey_of_stage(s),
                    fmt::format("stage {}: ranks {} to {}", s, stage.first_rank, last));
-      text_ += text_at(x + width / 2, y + kRanksHeight / 2 + 4, "on middle",
-                       cut(width < 70 ? fmt::format("{}", s) : fmt::format("stage {}", s), width));
+      text_ += svg_text(x + width / 2, y + kRanksHeight / 2 + 4, "on middle",
+                        cut(width < 70 ? fmt::format("{}", s) : fmt::format("stage {}", s), width));
     }
     const int nodes = picture_.num_ranks / picture_.ranks_per_node;
     for (int node = 1; nodes <= kMostNodeLines && node < nodes; ++node) {
-      const double x = kMargin + per_rank * node * picture_.ranks_per_node;
+      const double x = kPageMargin + per_rank * node * picture_.ranks_per_node;
       text_ += fmt::format(
           "<line class=\"node\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", x,
           y - 4, x, y + kRanksHeight + 4);
     }
-    y_ += kRanksHeight + kLine;
-    text_ += text_at(kMargin, y_, "faint",
-                     fmt::format("ranks 0 to {}; a line separates nodes of {}",
-                                 picture_.num_ranks - 1, picture_.ranks_per_node));
+    y_ += kRanksHeight + kTextLine;
+    text_ += svg_text(kPageMargin, y_, "faint",
+                      fmt::format("ranks 0 to {}; a line separates nodes of {}",
+                                  picture_.num_ranks - 1, picture_.ranks_per_node));
   }
 
   void draw_share(double x, const std::string& name, double share) {
-    text_ += text_at(x, y_, "faint", name);
-    x += kDigit * double(name.size()) + 8;
+    text_ += svg_text(x, y_, "faint", name);
+    x += kDigitWidth * double(name.size()) + 8;
     text_ += fmt::format(
         "<rect class=\"rail\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\"/>\n"
         "<rect class=\"used\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\"/>\n",
@@ -130,15 +127,15 @@ class StagesDrawing {
 
   void draw_stage(size_t s) {
     const DrawnStage& stage = picture_.stages[s];
-    y_ += kLine + 8;
-    text_ += box(kMargin, y_ - 11, 12, 12, grey_of_stage(s));
-    text_ += text_at(kMargin + 20, y_, "head", fmt::format("stage {}: {}", s, stage.units));
-    text_ += text_at(kMargin + 20, y_ += kLine, "faint", stage.figures);
-    y_ += kLine;
-    draw_share(kMargin + 20, "time, of the slowest stage", stage.seconds / slowest_);
-    draw_share(kMargin + 420, "memory of a rank", stage.memory_share);
+    y_ += kTextLine + 8;
+    text_ += box(kPageMargin, y_ - 11, 12, 12, grey_of_stage(s));
+    text_ += svg_text(kPageMargin + 20, y_, "head", fmt::format("stage {}: {}", s, stage.units));
+    text_ += svg_text(kPageMargin + 20, y_ += kTextLine, "faint", stage.figures);
+    y_ += kTextLine;
+    draw_share(kPageMargin + 20, "time, of the slowest stage", stage.seconds / slowest_);
+    draw_share(kPageMargin + 420, "memory of a rank", stage.memory_share);
     if (stage.is_like_before) {
-      text_ += text_at(kMargin + 720, y_, "faint", "roles as in the stage before");
+      text_ += svg_text(kPageMargin + 720, y_, "faint", "roles as in the stage before");
       return;
     }
     y_ += 10;
@@ -147,39 +144,40 @@ class StagesDrawing {
 
   // Boxes share the width by the length of their names.
   void draw_unit(const DrawnUnit& unit) {
-    text_ += text_at(kMargin + 20, y_ + 15, "", cut(unit.name, kUnitWidth - 30));
-    text_ += text_at(kMargin + 20, y_ + 30, "faint", cut(unit.settings, kUnitWidth - 30));
+    text_ += svg_text(kPageMargin + 20, y_ + 15, "", cut(unit.name, kUnitWidth - 30));
+    text_ += svg_text(kPageMargin + 20, y_ + 30, "faint", cut(unit.settings, kUnitWidth - 30));
     double letters = 0;
     for (const DrawnOp& op : unit.ops) letters += letters_of(op);
-    const double width = kWidth - kUnitWidth - kGap * double(unit.ops.size());
-    double x = kMargin + kUnitWidth;
+    const double width = kPageWidth - kUnitWidth - kOpGap * double(unit.ops.size());
+    double x = kPageMargin + kUnitWidth;
     for (const DrawnOp& op : unit.ops) {
       const double share = width * letters_of(op) / letters;
       text_ += box(x, y_, share, kBoxHeight, color_of_roles(op.roles), op.names + ": " + op.roles);
-      text_ += text_at(x + 6, y_ + 15, "on", cut(op.names, share - 10));
-      text_ += text_at(x + 6, y_ + 30, "on", cut(op.roles, share - 10));
-      x += share + kGap;
+      text_ += svg_text(x + 6, y_ + 15, "on", cut(op.names, share - 10));
+      text_ += svg_text(x + 6, y_ + 30, "on", cut(op.roles, share - 10));
+      x += share + kOpGap;
     }
-    y_ += kBoxHeight + kGap;
+    y_ += kBoxHeight + kOpGap;
   }
   static double letters_of(const DrawnOp& op) {
     return double(std::max(op.names.size(), op.roles.size())) + 2;
   }
 
   void draw_legend() {
-    y_ += kLine + 8;
-    text_ += text_at(kMargin, y_, "head", "roles: what the ranks of a stage share out of an op");
+    y_ += kTextLine + 8;
+    text_ +=
+        svg_text(kPageMargin, y_, "head", "roles: what the ranks of a stage share out of an op");
     for (const auto& [roles, number] : colors_) {
-      y_ += kLine;
-      text_ += box(kMargin, y_ - 11, 12, 12, color_of_roles(roles));
-      text_ += text_at(kMargin + 20, y_, "", roles);
+      y_ += kTextLine;
+      text_ += box(kPageMargin, y_ - 11, 12, 12, color_of_roles(roles));
+      text_ += svg_text(kPageMargin + 20, y_, "", roles);
     }
   }
 
   const StagesPicture& picture_;
   std::map<std::string, size_t> colors_;  // [roles] number
   double slowest_ = 0.0;
-  double y_ = kMargin;
+  double y_ = kPageMargin;
   std::string text_;
 };
 

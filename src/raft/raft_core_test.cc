@@ -173,6 +173,20 @@ TEST(RaftCore, LateServerGetsASnapshotAndARemovedLeaderStepsDown) {
   EXPECT_EQ(servers.at(servers.leader()).log().members(), members_of(others));
 }
 
+TEST(RaftCore, SnapshotHasTheServersOfItsEntry) {
+  Servers servers(3);
+  servers.run_for(4);
+  RaftCore& leader = servers.at(servers.leader());
+  const int64_t before = leader.applied();
+  servers.silent = {1, 2, 3};
+  ASSERT_TRUE(leader.propose_members(members_of({1, 2, 3, 4})).ok());
+  leader.compact(before, "state");
+  const RaftOutput output = leader.take_output(servers.now_s);
+  ASSERT_TRUE(output.write && output.write->snapshot != nullptr);
+  EXPECT_EQ(output.write->snapshot->members, encode_members(members_of({1, 2, 3})));
+  EXPECT_EQ(leader.log().members(), members_of({1, 2, 3, 4}));
+}
+
 TEST(RaftCore, ServerWhoseDiskFailsFallsSilentAndAnotherOneLeads) {
   Servers servers(3);
   servers.run_for(4);

@@ -1,11 +1,17 @@
 #include "raft/raft_server.h"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
+#include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -119,6 +125,72 @@ TEST_F(RaftServerTest, NothingAcknowledgedIsLostWhenTheLeaderStops) {
       EXPECT_NE(std::find(lines.begin(), lines.end(), command), lines.end()) << id << command;
     }
     EXPECT_EQ(machines_[id]->snapshot(), machines_[1]->snapshot());
+  }
+}
+
+// Runs a server in a process of its own, which writes "ID COMMAND" for each command that its own
+// server has acknowledged.
+pid_t start_process(int id, int acknowledged_fd, const std::function<CommandLog*()>& start) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // if the test itself is killed
+  CommandLog* log = start();
+  for (int i = 0; log != nullptr; ++i) {
+    const std::string command = std::to_string(id) + ":" + std::to_string(i);
+    const auto answer = log->apply(command, Deadline::after(2));
+    if (!answer || !answer->is_leader) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      continue;
+    }
+    const std::string line = std::to_string(id) + " " + command + "\n";
+    if (::write(acknowledged_fd, line.data(), line.size()) < 0) break;
+  }
+  ::_exit(1);
+}
+
+TEST_F(RaftServerTest, NothingAcknowledgedIsLostWhenTheProcessOfTheLeaderIsKilled) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  std::map<int, pid_t> processes;
+  for (int id = 1; id <= 3; ++id) {
+    processes[id] = start_process(id, ends[1], [&]() -> CommandLog* {
+      start(id);
+      return servers_[id].get();
+    });
+    listeners_[id] = Socket();
+  }
+  ::close(ends[1]);
+  FILE* lines = ::fdopen(ends[0], "r");
+  std::set<std::string> acknowledged;
+  int64_t killed_ns = 0, gap_ns = 0;
+  int killed = 0, id = 0, num_after = 0;
+  char command[100];
+  while (num_after < 50 && std::fscanf(lines, "%d %99s", &id, command) == 2) {
+    acknowledged.insert(command);
+    if (killed == 0 && acknowledged.size() == 100) {
+      killed = id;
+      ::kill(processes[id], SIGKILL);
+      killed_ns = monotonic_ns();
+    } else if (killed != 0 && id != killed && num_after++ == 0) {
+      gap_ns = monotonic_ns() - killed_ns;
+    }
+  }
+  for (const auto& [server, pid] : processes) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  while (std::fscanf(lines, "%d %99s", &id, command) == 2) acknowledged.insert(command);
+  ::fclose(lines);
+  std::printf("gap after the leader was killed: %.2f s\n", double(gap_ns) * 1e-9);
+  EXPECT_EQ(num_after, 50);
+  for (int server = 1; server <= 3; ++server) start(server);
+  ASSERT_TRUE(apply("last").ok());
+  wait_for_equal({1, 2, 3});
+  for (int server = 1; server <= 3; ++server) {
+    stop(server);
+    const auto& kept = machines_[server]->lines();
+    const std::set<std::string> all(kept.begin(), kept.end());
+    EXPECT_TRUE(std::includes(all.begin(), all.end(), acknowledged.begin(), acknowledged.end()));
   }
 }
 
