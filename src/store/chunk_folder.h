@@ -1,6 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "store/chunk_target.h"
@@ -39,8 +42,12 @@ class ChunkFolder : public ChunkTarget {
   std::string path_of(ChunkName name) const;
 
  private:
+  // Makes the folder of a chunk's file, so that it outlives a power cut.
   Status make_folder_of(const std::string& path);
 
+  std::mutex mutex_;  // of durable_folders_
+  std::set<std::string> durable_folders_;
+  std::atomic<uint64_t> num_writes_ = 0;
   std::string folder_;
   uint64_t store_;
   DiskFaults* faults_;

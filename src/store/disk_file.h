@@ -34,7 +34,11 @@ class DiskFile {
   DiskFaults* faults_ = nullptr;
 };
 
-// Writes path.new, syncs it, renames it to `path` and syncs the folder.
+// Writes the parts to the file `fresh` in the same folder, syncs it, renames it to `path` and syncs
+// the folder. If this fails, `fresh` is removed.
+Status replace_file(const std::string& path, const std::string& fresh,
+                    std::span<const std::span<const std::byte>> parts, DiskFaults* faults);
+// The same with a text and path.new.
 Status replace_file(const std::string& path, std::string_view text, DiskFaults* faults);
 Status sync_folder_of(const std::string& path, DiskFaults* faults);
 // Returns the error that `faults` has for this call; Done if `faults` is null.

@@ -186,13 +186,18 @@ Status Store::open_targets(const Overview& overview) {
 }
 
 Status Store::take_in_replaced(const Overview& overview) {
-  for (const int server : replaced_) {
-    const std::string& folder = file_.dirs[size_t(server)];
+  const auto new_record = [&](int server) {
     ServerRecord record = overview.servers[size_t(server)];
     ++record.incarnation;
     record.state = ServerState::Active;
-    // The folder names its new number before the metadata do. After a crash between both, the next
-    // opening takes the disk in again.
+    return record;
+  };
+  // All new folders name their numbers before the metadata do, and before a part of the metadata is
+  // written to any of them. After a crash between both, the next opening takes the disks in again.
+  std::vector<int> named;
+  for (const int server : replaced_) {
+    const std::string& folder = file_.dirs[size_t(server)];
+    const ServerRecord record = new_record(server);
     const Status status = write_identity(folder,
                                          {.store = file_.id,
                                           .store_name = file_.name,
@@ -203,8 +208,12 @@ Status Store::take_in_replaced(const Overview& overview) {
       why_unusable_[size_t(server)] = status.error().message;
       continue;
     }
+    named.push_back(server);
+  }
+  for (const int server : named) {
+    const std::string& folder = file_.dirs[size_t(server)];
     MetadataCommand change{.kind = CommandKind::Server};
-    change.servers.push_back(record);
+    change.servers.push_back(new_record(server));
     change.server_index = server;
     TRIREME_TRY_DONE(this->change(std::move(change)));
     targets_[size_t(server)] = std::make_unique<ChunkFolder>(folder, file_.id, options_.faults);
