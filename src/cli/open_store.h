@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// The folder in which stores are looked up: `at`, or else the usual one.
+// Returns the folder of the store files: `at`, or else $TRIREME_STORES, or else ~/.trireme/stores.
 Result<std::string> stores_folder(const std::string& at, const CommandIo& io);
 
 struct OpenStore {

@@ -53,7 +53,7 @@ std::string plan_text(const ServedPipeline& pipeline, const Tiers& tiers,
   return text;
 }
 
-// The table of speeds, where it was priced and not read.
+// Returns the speeds of language models as a table, or "" if there are none.
 std::string speeds_text(const ServedPipeline& pipeline, const Tiers& tiers) {
   std::string text;
   for (const Operator& one : pipeline.operators) {
@@ -91,7 +91,7 @@ std::string compared_text(const Tiers& tiers, const ServingAnswer& answer) {
   return text;
 }
 
-// Rounded down, so that it can be asked for.
+// Rounds an accuracy down to four digits, so that --accuracy with the result has a plan.
 double askable(double accuracy) { return std::floor(accuracy * 1e4 + 1e-6) / 1e4; }
 
 std::string curve_text(const ServedPipeline& pipeline, const CostCurve& curve) {
@@ -104,7 +104,8 @@ std::string curve_text(const ServedPipeline& pipeline, const CostCurve& curve) {
 }
 
 std::string trial_text(const ServingTrialResult& trial) {
-  if (trial.requests == 0) return "  not simulated: a request becomes too many items\n";
+  if (trial.requests == 0)
+    return "  This plan was not simulated, because a request becomes too many items.\n";
   return fmt::format(
       "  {:.4g} requests/s arrive, {:.4g} finish ({:.1f} %)\n"
       "  latency: mean {}, half of them {}, 99 % at most {}\n",

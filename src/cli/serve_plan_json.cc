@@ -16,7 +16,7 @@ Json models_json(const ServedPipeline& pipeline, const ModelChoice& choice) {
   return models;
 }
 
-// What was measured or priced.
+// Speeds from the file and those that were priced.
 Json speeds_json(const ServedPipeline& pipeline) {
   Json list = Json::array();
   for (const Operator& one : pipeline.operators) {

@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-// `trireme store ...` after parsing. `at` is the folder of the store files; "": the usual one.
+// The options of `trireme store ...` after parsing. `at` is the folder of the store files; if it is
+// "", stores_folder() chooses it.
 struct StoreCreateOptions {
   std::string name;
   std::string code = "4+2";
@@ -47,8 +48,7 @@ struct StoreDrainOptions {
 };
 Result<int> run_store_drain(const StoreDrainOptions& options, CommandIo& io);
 
-// Prints a JSON object as one line. Names of files may have bytes that are not UTF-8; they are
-// replaced.
+// Prints a JSON object. Names of files may have bytes that are not UTF-8; they are replaced.
 void print_json(const nlohmann::ordered_json& json, CommandIo& io);
 
 }  // namespace trireme

@@ -22,25 +22,26 @@ Argument url_argument(std::string& url, const std::string& name, const std::stri
 
 Command store_create_command() {
   auto options = std::make_shared<StoreCreateOptions>();
-  return {.name = "create",
-          .summary = "Make a store in folders of this host, each best on a disk of its own.",
-          .arguments = {{.name = "NAME", .doc = "of the store", .target = &options->name}},
-          .options = {{.name = "code",
-                       .value_name = "CODE",
-                       .doc = "K+M, such as 8+3, 4+2 or 2+1; xor, which is 2+1; or copies:N",
-                       .target = &options->code},
-                      {.name = "dirs",
-                       .value_name = "A,B,...",
-                       .doc = "the folders, at least K + M; they are made, or must be empty",
-                       .target = &options->dirs},
-                      {.name = "domains",
-                       .value_name = "X,Y,...",
-                       .doc = "the failure domain of each folder; by default each is its own",
-                       .target = &options->domains},
-                      at_option(options->at),
-                      json_option(options->json)},
-          .examples = {"trireme store create demo --code 4+2 --dirs a,b,c,d,e,f"},
-          .run = [options](CommandIo& io) { return run_store_create(*options, io); }};
+  return {
+      .name = "create",
+      .summary = "Make a store in folders of this host, each best on a disk of its own.",
+      .arguments = {{.name = "NAME", .doc = "name of the store", .target = &options->name}},
+      .options = {{.name = "code",
+                   .value_name = "CODE",
+                   .doc = "K+M, such as 8+3, 4+2 or 2+1; xor, which is 2+1; or copies:N",
+                   .target = &options->code},
+                  {.name = "dirs",
+                   .value_name = "A,B,...",
+                   .doc = "at least K + M folders; those that exist must be empty",
+                   .target = &options->dirs},
+                  {.name = "domains",
+                   .value_name = "X,Y,...",
+                   .doc = "failure domain of each folder; by default each folder is one of its own",
+                   .target = &options->domains},
+                  at_option(options->at),
+                  json_option(options->json)},
+      .examples = {"trireme store create demo --code 4+2 --dirs a,b,c,d,e,f"},
+      .run = [options](CommandIo& io) { return run_store_create(*options, io); }};
 }
 
 Command store_put_command() {
@@ -86,7 +87,7 @@ Command store_url_command(const std::string& name, const std::string& summary,
 Command store_drain_command() {
   auto options = std::make_shared<StoreDrainOptions>();
   return {.name = "drain",
-          .summary = "Move all chunks of a server to others, also of one that is gone.",
+          .summary = "Move all chunks of a server to others, also if the server is gone.",
           .details = "The server gets no new chunks from then on.",
           .arguments = {{.name = "SERVER",
                          .doc = "its name in the status, such as s2, or its folder",

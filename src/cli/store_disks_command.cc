@@ -97,8 +97,9 @@ Result<int> run_store_create(const StoreCreateOptions& options, CommandIo& io) {
   }
   const std::vector<std::string> domains = split_at_commas(options.domains);
   if (!domains.empty() && domains.size() != file.dirs.size()) {
-    return usage(fmt::format("--domains names {} failure domains for {} folders", domains.size(),
-                             file.dirs.size()));
+    return usage(
+        fmt::format("--domains names {} failure domains for {} folders; name one for each folder",
+                    domains.size(), file.dirs.size()));
   }
   const std::string path = store_file_path(folder, file.name);
   if (fs::exists(path)) {

@@ -21,7 +21,7 @@ namespace trireme {
 
 void print_json(const nlohmann::ordered_json& json, CommandIo& io) {
   using Json = nlohmann::ordered_json;
-  io.out << json.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+  io.out << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
 namespace {
@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// A file, or every regular file of a folder by its path inside it.
+// Returns the file, or every regular file of the folder with its path inside it.
 Result<std::vector<FileToPut>> files_to_put(const std::string& from, const StoreUrl& to) {
   std::error_code error;
   if (!fs::exists(from, error)) return usage(from + ": there is no such file or folder");
@@ -50,7 +50,8 @@ Result<std::vector<FileToPut>> files_to_put(const std::string& from, const Store
   return files;
 }
 
-// Repairs what a reader has found damaged. It is left to scrub if another process writes.
+// Repairs the chunks that a reader has found damaged or missing, and returns how many. If another
+// process writes to the store, it repairs nothing; scrub does it later.
 int64_t repair_losses(const StoreCopyOptions& options, const std::vector<Move>& losses,
                       const CommandIo& io) {
   Result<OpenStore> open = open_store(options.from, options.at, StoreAccess::Write, io);
@@ -103,8 +104,9 @@ Result<int> run_store_get(const StoreCopyOptions& options, CommandIo& io) {
   Store& store = *open.store;
   TRIREME_TRY(files, store.files(open.url.path));
   if (files.empty()) {
-    return usage(fmt::format("{}: there is no such file; trireme store ls store://{} lists them",
-                             options.from, open.url.store));
+    return usage(
+        fmt::format("{}: there is no such file; list the files with: trireme store ls store://{}",
+                    options.from, open.url.store));
   }
   GetTotals totals;
   const int64_t begin_ns = monotonic_ns();

@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// relu(batch_norm(convolution(x))), as far as the block has them, between its pools
+// relu(batch_norm(convolution(x))), without the batch norm if the block has none, between its pools
 ValueId convolution_block(GraphBuilder& g, const ImageBlock& block, const std::string& prefix,
                           ValueId x) {
   if (block.pool_before > 0) {
@@ -39,7 +39,7 @@ ValueId bottleneck(GraphBuilder& g, const ImageBlock& block, ValueId x) {
   return g.activation(g.add("sum", shortcut, h));
 }
 
-// What reads the images that a block makes.
+// The input of a unit that begins with this block: the images that the block reads.
 ValueId input_of(GraphBuilder& g, const ImageBlock& block, const std::string& name,
                  Numbers numbers = Numbers::Compute) {
   return g.input(name,
@@ -52,7 +52,7 @@ bool is_dense(const ModelSpec& model, int64_t block) {
   return block_of(model, block).kind == BlockKind::Dense;
 }
 
-// A block, or the head, behind a dense block reads features.
+// The input of a block or of the head. It is features behind a dense block, and images otherwise.
 ValueId input_of_block(GraphBuilder& g, const ModelSpec& model, int64_t block,
                        const std::string& name) {
   const ImageBlock reads = block_of(model, block);

@@ -7,13 +7,13 @@
 namespace trireme {
 namespace {
 
-constexpr double kRunningRate = 0.1;
-constexpr size_t kImageRowDims = 3;  // sample row column
+constexpr double kRunningRate = 0.1;  // of ParamSpec::running_rate
+constexpr size_t kImageRowDims = 3;   // sample row column
 
 // Keeps the variance through ReLU (He et al. 2015).
 double he_stddev(int64_t inputs) { return std::sqrt(2.0 / double(inputs)); }
 
-// Placed in the graph for one image of this size.
+// Returns the window on one image of the size of x.
 ImageWindow over(const Value& x, ImageWindow window) {
   window.images = 1;
   window.height = x.dims[1].extent;

@@ -76,7 +76,8 @@ struct UnitBorder {
   int64_t cols = 0;
   bool is_stream = true;  // the residual stream, which has this shape at every border
   Shape shape() const { return {rows, cols}; }
-  explicit operator bool() const { return rows > 0; }
+  // A rank may have no row of a border.
+  explicit operator bool() const { return cols > 0; }
 };
 
 // All memory of a unit that is no parameter, derived from its graph and from what it keeps.

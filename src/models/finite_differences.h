@@ -21,7 +21,7 @@ class FiniteDifferences {
     stage_.backward();
   }
 
-  // <gradient, direction> against the slope of the loss.
+  // Compares <gradient, direction> with the slope of the loss along the direction.
   void check(const std::string& param, const std::vector<float>& direction, double step) {
     const std::vector<float> grad = stage_.grad(param);
     double slope = 0.0, largest = 0.0, length = 0.0;
@@ -54,7 +54,7 @@ inline void expect_gradients_are_slopes(TestStage& stage, const ModelSpec& model
   FiniteDifferences differences(stage);
   for (const ParamSpec& param : param_table(model, whole_model(model))) {
     if (!param.is_trained || param.balance_rate > 0.0 || param.running_rate > 0.0) {
-      continue;  // none, a count, or a statistic
+      continue;  // its gradient is missing, a count or a statistic
     }
     std::vector<float> direction = stage.grad(param.name);
     const auto largest = std::max_element(direction.begin(), direction.end(), [](float a, float b) {

@@ -16,7 +16,8 @@ ImageWindow window_of(const OpBinding& b) {
 
 InputGradAt input_grad_of(const OpBinding& b) { return {b.input_grad(), b.input_grad_addend()}; }
 
-// Brings the addend to the gradient's place. Returns how an op adds its own part.
+// Copies the addend, if there is one, to the place of the gradient. Returns how the op writes its
+// part of the gradient.
 Write begin_sum(Ctx& ctx, const MatrixRef& addend, const MatrixRef& dest) {
   if (!addend) return Write::Overwrite;
   if (addend.data != dest.data) ctx.kernels.convert(ctx.stream, {flat(addend), flat(dest)});
@@ -27,7 +28,7 @@ TensorAt statistic(const OpBinding& b, const char* ending) {
   return b.tensor(b.op().name + ending);
 }
 
-// A tensor of B, whose name has the number of channels.
+// A tensor of the backward pass. Its name ends in the number of channels.
 TensorAt backward_tensor(const OpBinding& b, const char* ending) {
   return b.tensor(b.op().name + ending + std::to_string(b.output_value().dims.back().extent));
 }
@@ -153,7 +154,8 @@ void BatchNormBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMe
       ctx.stream, {dy_PC, x_PC, mean_C, rstd_C, gain_C_, total_2C, dy_PC.rows, dx_PC, write});
 }
 
-// The statistics are joined once more, because F does not know to which sum they belong.
+// Joins the statistics once more, because F does not know whether the sum over micro-batches has
+// begun.
 void BatchNormBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
                                     Write write) const {
   ctx.kernels.batch_norm_backward_weight(

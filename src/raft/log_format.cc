@@ -22,8 +22,8 @@ enum class RecordKind : uint8_t { Vote, Entry };
 
 Error damage(const std::string& path, size_t offset, const std::string& what) {
   return damaged(path + ": damaged at byte " + std::to_string(offset) + ": " + what +
-                 ". Restore this folder from another server, or start the server anew with an "
-                 "empty folder and let the others send it their state");
+                 ". If other servers have this log, remove this server from its members, and add "
+                 "it again with an empty folder");
 }
 
 bool is_zero(std::string_view bytes) {
@@ -38,7 +38,7 @@ bool has_unwritten_end(std::string_view file, size_t offset) {
   return file.size() - sector >= 2 && is_zero(file.substr(sector));
 }
 
-// Puts the records of a frame after those of the frames before it. Empty: nothing is wrong.
+// Puts the records of a frame after those of the frames before it. Returns what is wrong, or "".
 std::string add_records(std::string_view body, Segment& segment) {
   Decoder decoder(body);
   while (decoder.is_ok() && !decoder.is_at_end()) {

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 
-// What lies on the disk of a server of a CommandLog, as bytes. docs/raft.md has the layout. Nothing
+// The bytes that the disk of a server of a CommandLog holds. docs/raft.md has the layout. Nothing
 // here reads or writes files, so the simulator uses the same bytes.
 namespace trireme {
 

@@ -25,7 +25,7 @@ struct Members {
                        [&](const Member& member) { return member.id == id; });
   }
   size_t majority() const { return servers.size() / 2 + 1; }
-  // Empty: not known.
+  // Returns "" if the server is not known.
   std::string address_of(ServerId id) const;
   // True if at most one server is added, removed or moved to another address, so that each
   // majority of these members and each majority of the others have a server in common.

@@ -23,11 +23,11 @@ struct RaftOptions {
   int64_t append_bytes = int64_t{1} << 20;  // of entries in one message
   int64_t entries_in_flight = 4096;         // to one follower
   int64_t entries_not_committed = 4096;     // more proposals are refused
-  int64_t entries_kept = 1000;  // in memory before a snapshot, for followers that are a bit late
+  int64_t entries_kept = 1000;  // in memory before a snapshot, for followers that lag behind
   uint64_t seed = 0;            // of the times that a follower waits
 };
 
-// What is to be written at once: first the snapshot, if there is one, into a new segment.
+// What is written and synced together. A snapshot is written first, and begins a new segment.
 struct RaftWrite {
   int64_t number = 0;
   std::shared_ptr<const LogSnapshot> snapshot;  // shared with the core; not changed
@@ -40,7 +40,7 @@ struct RaftRead {
   int64_t index = 0;  // answer once this entry is applied; -1: this server leads no more
 };
 
-// What the server has to do, in this order where it matters: restore, then apply.
+// What the server must do. It restores before it applies.
 struct RaftOutput {
   std::vector<RaftMessage> messages;
   std::optional<RaftWrite> write;
@@ -71,17 +71,17 @@ class RaftCore {
   void written(int64_t number);
   // After an error nobody knows what is on the disk, so this server takes part no more.
   void disk_failed();
-  // Nothing: this server does not lead, or too many proposals wait.
+  // Returns nullopt if this server does not lead or too many proposals wait.
   std::optional<RaftProposal> propose(std::string command);
   // Refused unless the change is one step and the change before it is committed.
   Result<RaftProposal> propose_members(const Members& members);
-  // RaftOutput::reads answers. False: this server does not lead.
+  // The answer comes in RaftOutput::reads. Returns false if this server does not lead.
   bool read(int64_t id);
-  // The state after the entry `index`, which was applied; older entries may be left out then.
+  // Takes the state after the entry `index`, which was applied. Older entries may then be left out.
   void compact(int64_t index, std::string state);
 
   RaftOutput take_output(double now_s);
-  // When tick() is due.
+  // Returns the time at which tick() is due.
   double next_tick_s() const;
 
   Role role() const { return role_; }

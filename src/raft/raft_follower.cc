@@ -40,7 +40,7 @@ void RaftCore::on_append(const Message& message, double now_s) {
   send(std::move(reply));
 }
 
-// False: the entry before them is missing or another one.
+// Returns false if the entry before them is missing or has another term.
 bool RaftCore::take_entries(const Message& message) {
   if (log_.term_at(message.index) != message.log_term) return false;
   for (const LogEntry& entry : message.entries) {

@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// The highest value that a majority has reached; -1 without one.
+// Returns the highest value that a majority has reached, or -1 if there is none.
 int64_t reached_by_majority(std::vector<int64_t> values, const Members& members) {
   if (values.size() < members.majority()) return -1;
   std::sort(values.begin(), values.end(), std::greater<>());

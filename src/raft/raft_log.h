@@ -19,17 +19,18 @@ class RaftLog {
   int64_t first_index() const { return base_index_ + 1; }
   int64_t last_index() const { return base_index_ + int64_t(entries_.size()); }
   int64_t last_term() const { return term_at(last_index()); }
-  // -1 if the entry is not known.
+  // Returns -1 if the entry is not known.
   int64_t term_at(int64_t index) const;
   const LogEntry& at(int64_t index) const { return entries_[size_t(index - base_index_ - 1)]; }
-  // Entries from `first` on, up to `last` or until they have `most_bytes` bytes; at least one.
+  // Returns entries from `first` on, up to `last` or until they have `most_bytes` bytes. If `last`
+  // is not below `first`, there is at least one.
   std::vector<LogEntry> slice(int64_t first, int64_t last, int64_t most_bytes) const;
 
   void append(LogEntry entry);
   void remove_from(int64_t index);
-  // Leaves out entries up to `index`.
+  // Removes entries up to `index`.
   void remove_to(int64_t index);
-  // Leaves out everything and goes on after the snapshot.
+  // Removes all entries and continues after the snapshot.
   void reset(const LogSnapshot& snapshot);
 
   const Members& members() const { return members_.back().members; }

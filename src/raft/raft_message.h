@@ -29,8 +29,8 @@ struct RaftMessage {
   int64_t index = 0;
   int64_t log_term = 0;
   int64_t commit = 0;
-  int64_t round =
-      0;  // Append, Snapshot: number of the newest question about leadership; AppendReply: echoed
+  // Append, Snapshot: number of the newest question about leadership. AppendReply: the same number.
+  int64_t round = 0;
   int64_t hint = 0;  // AppendReply: first entry of the term log_term, or the entry after the last
   bool is_granted = false;
   std::vector<LogEntry> entries;
@@ -38,7 +38,7 @@ struct RaftMessage {
 };
 
 std::string encode_message(const RaftMessage& message);
-// Checks lengths, kinds, and that entries follow each other.
+// Checks lengths, kinds and the sizes of numbers, and that entries follow each other.
 Result<RaftMessage> decode_message(std::string_view bytes);
 
 }  // namespace trireme

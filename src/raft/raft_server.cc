@@ -32,12 +32,12 @@ RaftServer::RaftServer(RaftServerOptions options, LogFile file, LogContents cont
 
 Result<std::unique_ptr<RaftServer>> RaftServer::open(RaftServerOptions options, Socket listener,
                                                      StateMachine& machine) {
-  if (options.raft.id < 1) return usage("a server of a log has a number from 1 on");
+  if (options.raft.id < 1) return usage("the number of a server of a log must be 1 or greater");
   LogContents contents;
   TRIREME_TRY(file, LogFile::open(options.folder, contents));
   // LocalLog writes entries of a term, but never a vote.
   if (contents.vote.term == 0 && (contents.snapshot.index > 0 || !contents.entries.empty())) {
-    return usage(options.folder + " belongs to a log of one server");
+    return usage(options.folder + " belongs to a log of one server; use another folder");
   }
   std::unique_ptr<RaftServer> server(
       new RaftServer(std::move(options), std::move(file), std::move(contents), machine));
@@ -45,6 +45,7 @@ Result<std::unique_ptr<RaftServer>> RaftServer::open(RaftServerOptions options, 
   server->network_ = std::make_unique<RaftNetwork>(
       std::move(listener), self->options_.secret, self->options_.log, [self](RaftMessage message) {
         const std::lock_guard lock(self->mutex_);
+        if (self->broken_) return;  // nobody would take the message
         self->new_messages_.push_back(std::move(message));
         self->has_input_.notify_one();
       });
@@ -180,7 +181,7 @@ bool RaftServer::begin(const SharedCall& call) {
     call->index = proposal->index;
     call->term = proposal->term;
     SharedCall& of_index = commands_[proposal->index];
-    // A command of an earlier term, which another server may still have.
+    // This is a command of an earlier term. Another server may still have it.
     if (of_index != nullptr) answer(of_index, unknown_fate("another server has led meanwhile"));
     of_index = call;
   }

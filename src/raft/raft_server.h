@@ -24,10 +24,10 @@ struct RaftServerOptions {
   std::string secret;  // of all servers of the log
   RaftOptions raft;
   int64_t entries_per_snapshot = 100'000;
-  TcpLog log;  // sentences for an operator; may be empty
+  TcpLog log;  // gets sentences for an operator; may be empty
 };
 
-// One server of a log that several servers agree on: RaftCore with a disk, a network and threads.
+// One server of a log on which several servers agree: RaftCore with a disk, a network and threads.
 class RaftServer : public CommandLog {
  public:
   // Restores the state of `machine` from the folder. The machine must outlive the server, and only

@@ -29,8 +29,8 @@ std::vector<BoundedChoice> with_bounds(const ServedPipeline& pipeline, const Tie
   return bounded;
 }
 
-// Goes down from the most accurate combination, so that what is cheapest so far is the cheapest of
-// all that are at least as accurate.
+// Begins with the most accurate combination. So the cheapest plan so far is the cheapest of all
+// that are at least as accurate.
 void add_cheapest(const ServedPipeline& pipeline, const Tiers& tiers,
                   const std::vector<BoundedChoice>& choices, double work, CostCurve& curve) {
   SearchBudget budget{.left = work, .least = kLeastShareOfWork * work};

@@ -17,12 +17,12 @@ double price_per_hour(const DeploymentProblem::Link& link, double bytes_per_s) {
   return bytes_per_s * kSecondsPerHour * link.price_per_gb / kBytesPerGb;
 }
 
-// In which the bytes of a link are counted: about one is its speed.
+// The unit in which the bytes of a link are counted, so that its speed is one.
 double unit_of(const DeploymentProblem::Link& link) {
   return link.bytes_per_s > 0.0 ? link.bytes_per_s : 1.0;
 }
 
-// What is minimized, and which limit is then free.
+// What is minimized. All goals but the cost free one limit.
 enum class Goal : unsigned char { Cost, LostRate, MoreWorkers, FasterLink };
 
 // The variables of the program. A share is the part of an operator's items that is done up to and
@@ -138,7 +138,7 @@ class DeploymentProgram {
     }
   }
 
-  // Workers of a tier do what is done there. Somebody does some of every operator.
+  // The workers of a tier are fast enough for what is done there. Every operator has a worker.
   void keep_rates() {
     for (size_t op = 0; op < problem_.works.size(); ++op) {
       const DeploymentProblem::Work& work = problem_.works[op];
@@ -162,8 +162,8 @@ class DeploymentProgram {
     }
   }
 
-  // What crosses a link is the share that is done before it by the operator that is read, and not
-  // yet by the one that reads. It is not negative: no item flows back.
+  // The share that crosses a link is done before it by the operator that is read, and not yet by
+  // the operator that reads. It is not negative, so no item flows back.
   void add_flows() {
     for (size_t tier = 0; !is_last(tier); ++tier) {
       const DeploymentProblem::Link& link = problem_.links[tier];

@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-// The numbers of a pipeline whose models are chosen, on tiers: what placing it depends on. Workers
-// and links may be busy for at most the share `utilization` of the time.
+// The numbers on which the placement of a pipeline depends, once its models are chosen. Workers and
+// links may be busy for at most the share `utilization` of the time.
 struct DeploymentProblem {
   struct Kind {
     int tier = 0;
@@ -44,9 +44,9 @@ struct DeploymentProblem {
 DeploymentProblem deployment_problem(const ServedPipeline& pipeline, const Tiers& tiers,
                                      const ModelChoice& choice);
 
-// Who does which work. The tier of an item follows from one number of the item, uniform in [0, 1):
-// an operator does an item of the number q in the first tier t with q < done[operator][t]. An
-// operator never has a larger share done than those that it reads, so no item flows back.
+// Which workers do which work. The tier of an item follows from one number of the item, uniform in
+// [0, 1): an operator does an item of the number q in the first tier t with q < done[operator][t].
+// An operator never has a larger share done than those that it reads, so no item flows back.
 struct Deployment {
   std::vector<std::vector<int64_t>> workers;  // [operator][kind]
   std::vector<std::vector<double>> done;      // [operator][tier] share up to and with this tier

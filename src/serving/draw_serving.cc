@@ -191,7 +191,7 @@ class ServingPicture {
     return text;
   }
 
-  // ---- the curve
+  // ---- The curve ----
   double least_accuracy() const {
     double least = std::min(answer_.curve.plans.back().accuracy, answer_.target);
     if (answer_.target <= 0.0) least = answer_.curve.plans.back().accuracy;

@@ -47,7 +47,7 @@ struct LinearAnswer {
 // within 1e-9. Adds the numbers of the table that it has changed to `work`, if there is one.
 std::optional<LinearAnswer> solve_relaxed(const LinearProblem& problem, double* work = nullptr);
 
-// How much may be done for answers, in numbers of the tables: 1e9 to 1e10 in a second.
+// The work that answers may take, counted in numbers of the tables that are made or changed.
 struct SearchBudget {
   double left = kUnlimited;
   double least = kUnlimited;  // that one problem may take in any case

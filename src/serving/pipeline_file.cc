@@ -220,7 +220,7 @@ void check_operators(const WrittenPipeline& written, const Tiers& tiers, const s
   }
 }
 
-// Operators that read each other in a circle, "a reads b, which reads c, which reads a".
+// Returns a cycle of operators as text, such as "a reads b, which reads c, which reads a".
 std::string circle_of(const std::vector<WrittenOperator>& rest) {
   std::vector<size_t> path = {0};
   while (true) {

@@ -12,7 +12,7 @@ namespace {
 constexpr double kWorkOfRelaxation = 2e7;  // SearchBudget::least
 constexpr size_t kRelaxedChoices = 64;     // combinations of models whose limits are relaxed
 
-// An accuracy, rounded down so that it can be asked for.
+// Rounds an accuracy down to four digits, so that --accuracy with the result has a plan.
 std::string accuracy_text(double accuracy) {
   return fmt::format("{:g}", std::floor(accuracy * 1e4 + 1e-6) / 1e4);
 }
@@ -66,8 +66,8 @@ Error refuse_memory(const ServedPipeline& pipeline, const Tiers& tiers, size_t o
   if (need.kind < 0) {
     return infeasible(fmt::format(
         "no workers for the operator {}: no kind that has workers has a speed for one of its "
-        "models "
-        "with this accuracy. Add a speed for such a model, or workers. What would be enough:{}",
+        "models with this accuracy. Add a speed for such a model, or workers. What would be "
+        "enough:{}",
         one.name, less_accuracy(curve)));
   }
   const ServedModel& model = one.models[size_t(need.model)];

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// Sources whose items are joined: their items arrive together, one of each makes a request.
+// Sources whose items are joined. Their items arrive together, and one of each makes a request.
 struct ArrivalStream {
   std::vector<int> sources;
   double per_s = 0.0;
@@ -193,12 +193,14 @@ class ServingSimulator {
     leave(request);
   }
 
-  // Sends the items that become of one. Their number has the mean `items`; edges from the same item
-  // draw the same number, so that what is joined later fits together.
+  // Sends the items that one item becomes. Their number has the mean `items`. Edges from the same
+  // item draw the same number, so that items that are joined later come in equal numbers.
   void send(FlowingItem item, double items, int depth) {
     const uint64_t drawn = uint64_t(depth) << 32 | uint64_t(item.order & 0xffffffff);
     const int64_t count = int64_t(std::floor(items + uniform(uint64_t(item.request), drawn)));
-    const int64_t first = item.order * int64_t(std::ceil(items));
+    // Orders of a long chain of operators wrap around at 2^62.
+    const uint64_t place = uint64_t(item.order) * uint64_t(std::ceil(items));
+    const int64_t first = int64_t(place & ((uint64_t{1} << 62) - 1));
     for (int64_t i = 0; i < count; ++i) {
       item.order = first + i;
       ++left_[size_t(item.request)];

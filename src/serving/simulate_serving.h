@@ -30,8 +30,8 @@ struct ServedLink {
   double predicted = 0.0;
 };
 
-// What requests meet: their queues before workers and links. A request is an item of a source with
-// everything that becomes of it; it is finished when nothing of it is left to do.
+// How requests fare in their queues before workers and links. A request is an item of a source with
+// everything that becomes of it. It is finished when nothing of it is left to do.
 struct ServingTrialResult {
   int64_t requests = 0;  // 0: not simulated, because even a hundred of them are too many items
   double seconds = 0.0;  // measured
@@ -44,10 +44,9 @@ struct ServingTrialResult {
   std::vector<ServedLink> links;
 };
 
-// Simulates the plan event by event. Requests arrive at random (a Poisson process for each source);
-// a worker needs the same time for every item, and of a language model does a batch of them side by
-// side; queues are first come, first served. The same seed
-// gives the same result.
+// Simulates the plan event by event. Requests arrive at random (a Poisson process for each source).
+// A worker needs the same time for every item, and a language model serves a batch of items side by
+// side. Queues are first come, first served. The same seed gives the same result.
 ServingTrialResult simulate_serving(const ServedPipeline& pipeline, const Tiers& tiers,
                                     const ServingPlan& plan, const ServingTrial& trial = {});
 

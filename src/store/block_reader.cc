@@ -141,8 +141,8 @@ Result<std::vector<Block>> BlockReader::recover() {
   }
   if (int(lost.size()) > code.num_parity) {
     return damaged(fmt::format(
-        "{} of {} chunks of block {} are lost, and the code {} bears the loss of {}{}; give back "
-        "one of these disks",
+        "{} of {} chunks of block {} are lost, and the code {} bears the loss of {}{}; bring one "
+        "of these disks back",
         lost.size(), chunks_.size(), block_.id, text_of(code), code.num_parity, reasons));
   }
   TRIREME_TRY_DONE(recover_chunks(code, blocks, lost));

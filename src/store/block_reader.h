@@ -11,19 +11,20 @@
 
 namespace trireme {
 
-// A block on its way from the disks. Only the chunks of data that are wanted are read, unless some
-// of them are lost or slow; then the block is decoded from any k chunks.
+// Reads one block from the disks. Only the chunks of data that are wanted are read, unless some of
+// them are lost or slow; then the block is decoded from any k chunks. No wait has a deadline: a
+// disk whose calls never return stops the reader.
 class BlockReader {
  public:
   // Starts to read the chunks of data from `first_chunk` to `last_chunk`.
   static std::shared_ptr<BlockReader> start(Store& store, const BlockRecord& block, int first_chunk,
                                             int last_chunk,
                                             std::shared_ptr<BlockBuffer> buffer = nullptr);
-  // Starts to read all chunks, and waits for all of them: for repair and scrub.
+  // Starts to read all chunks, as repair and scrub need them.
   static std::shared_ptr<BlockReader> start_all(Store& store, const BlockRecord& block);
 
-  // Waits. The result begins with chunk 0, and holds the wanted chunks; it is valid as long as this
-  // reader. An error names the chunks that are lost if more are than the code bears.
+  // Waits for the wanted chunks. The result begins with chunk 0 and is valid as long as this
+  // reader. If more chunks are lost than the code bears, the error names them.
   Result<std::span<std::byte>> finish();
   // Waits until all chunks that were begun have ended.
   void wait_for_all();

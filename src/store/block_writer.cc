@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kDecodedOf = 16;
 constexpr size_t kPageBytes = 4096;
 
-// Decodes the block without as many chunks as its code bears, and compares the checksums.
+// Decodes the block without its first num_parity chunks, and compares the checksums.
 Status check_decoding(const StoreCode& code, std::span<const Block> chunks) {
   const size_t chunk_bytes = chunks.front().bytes.size();
   BlockBuffer copy(chunk_bytes * chunks.size());
@@ -65,7 +65,8 @@ Result<std::shared_ptr<BlockWriter>> BlockWriter::start(Store& store, uint64_t i
   encode_chunks(code, writer->chunks_);
   if (id % kDecodedOf == 0) {
     const Status status = check_decoding(code, writer->chunks_);
-    if (!status.ok()) return with_context(status.error(), "a block does not decode");
+    if (!status.ok())
+      return with_context(status.error(), "a block that was encoded does not decode");
   }
   writer->servers_ = std::move(servers);
   writer->record_ = {.id = id, .chunk_bytes = uint32_t(chunk_bytes)};

@@ -27,7 +27,7 @@ class BlockBuffer {
 // Cuts a buffer into the chunks of a code.
 std::vector<Block> chunks_of(BlockBuffer& buffer, const StoreCode& code, uint32_t chunk_bytes);
 
-// A block on its way to the disks.
+// Writes one block to the disks.
 class BlockWriter {
  public:
   // Pads the data with zeros, encodes them, and starts to write the chunks to the first servers of
@@ -37,8 +37,9 @@ class BlockWriter {
                                                     std::shared_ptr<BlockBuffer> buffer,
                                                     size_t data_bytes, std::vector<int> servers);
 
-  // Waits until enough chunks are on disks, and a moment longer for the others. Chunks that are
-  // missing then have no server in the record. An error if fewer than k + 1 were written.
+  // Waits until enough chunks are on disks, without a deadline, and then straggler_s() at most for
+  // the others. In the record, chunks that are missing then have no server. Returns an error if
+  // fewer than k + 1 were written.
   Result<BlockRecord> finish();
   uint64_t id() const { return record_.id; }
 
@@ -49,7 +50,7 @@ class BlockWriter {
   int next_server();
 
   Store& store_;
-  const std::shared_ptr<BlockBuffer> buffer_;  // shared with pieces of work that are late
+  const std::shared_ptr<BlockBuffer> buffer_;  // shared with the caller, who uses it again
   std::vector<Block> chunks_;
   std::vector<int> servers_;
   std::mutex mutex_;  // guards everything below

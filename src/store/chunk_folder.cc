@@ -124,13 +124,16 @@ std::string ChunkFolder::path_of(ChunkName name) const {
 Status ChunkFolder::make_folder_of(const std::string& path) {
   const std::string folder = fs::path(path).parent_path().string();
   const std::string chunks = fs::path(folder).parent_path().string();
+  const std::lock_guard lock(mutex_);
+  if (durable_folders_.contains(folder)) return Done{};
   for (const std::string& made : {chunks, folder}) {
-    if (::mkdir(made.c_str(), 0755) == 0) {
-      TRIREME_TRY_DONE(sync_folder_of(made, faults_));
-    } else if (errno != EEXIST) {
+    if (::mkdir(made.c_str(), 0755) != 0 && errno != EEXIST) {
       return damaged(fmt::format("{}: cannot create: {}", made, std::strerror(errno)));
     }
+    // Whoever has made it may have ended before it was synced.
+    TRIREME_TRY_DONE(sync_folder_of(made, faults_));
   }
+  durable_folders_.insert(folder);
   return Done{};
 }
 
@@ -141,13 +144,9 @@ Status ChunkFolder::write(ChunkName name, std::span<const std::byte> bytes, uint
   }
   TRIREME_TRY_DONE(make_folder_of(path));
   const ChunkHeader header = header_of(store_, name, bytes.size(), checksum);
-  TRIREME_TRY(file, DiskFile::create(path, faults_));
   const std::span<const std::byte> parts[] = {bytes_of_header(header), bytes};
-  Status status = file.write(parts);
-  if (status.ok()) status = file.sync();
-  if (status.ok()) status = sync_folder_of(path, faults_);
-  if (!status.ok()) ::unlink(path.c_str());  // a full disk gets its room back
-  return status;
+  // A write that comes late must not damage what another one has written meanwhile.
+  return replace_file(path, fmt::format("{}.{}.new", path, num_writes_++), parts, faults_);
 }
 
 ChunkRead ChunkFolder::read(ChunkName name, std::span<std::byte> bytes, uint64_t checksum) {
@@ -157,10 +156,11 @@ ChunkRead ChunkFolder::read(ChunkName name, std::span<std::byte> bytes, uint64_t
   }
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) {
+    const bool has_no_file = errno == ENOENT;
     const std::string why = fmt::format("{}: cannot open: {}", path, std::strerror(errno));
     // A folder that is gone as a whole may be mounted again.
     const bool is_missing =
-        errno == ENOENT && ::access((folder_ + "/" + kIdentityFile).c_str(), R_OK) == 0;
+        has_no_file && ::access((folder_ + "/" + kIdentityFile).c_str(), R_OK) == 0;
     return {is_missing ? ChunkState::Missing : ChunkState::Unreadable, why};
   }
   ChunkHeader header;

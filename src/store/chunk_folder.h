@@ -1,6 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "store/chunk_target.h"
@@ -8,7 +11,7 @@
 
 namespace trireme {
 
-// Whose a folder is: FOLDER/store.json.
+// The store and the server to which a folder belongs. The file FOLDER/store.json has it.
 struct FolderIdentity {
   uint64_t store = 0;
   std::string store_name;
@@ -18,13 +21,13 @@ struct FolderIdentity {
 };
 Status write_identity(const std::string& folder, const FolderIdentity& identity,
                       DiskFaults* faults);
-// An error that says so if the folder has none.
+// Returns an error if the folder has no store.json, or a damaged one.
 Result<FolderIdentity> read_identity(const std::string& folder);
-// True for an existing folder in which nothing lies, except what a file system makes itself.
+// True if the folder exists and has at most the folder lost+found, which file systems make.
 bool is_empty_folder(const std::string& folder);
 
-// The chunks in the folder of one disk, each a file: a header of 64 bytes, then the bytes of the
-// chunk. A file that was not written to its end has a wrong checksum and is no chunk.
+// The chunks in the folder of one disk. Each is a file with a header of 64 bytes and the bytes of
+// the chunk. A file that was not written to its end has a wrong checksum, so it counts as damaged.
 class ChunkFolder : public ChunkTarget {
  public:
   ChunkFolder(std::string folder, uint64_t store, DiskFaults* faults)
@@ -39,8 +42,12 @@ class ChunkFolder : public ChunkTarget {
   std::string path_of(ChunkName name) const;
 
  private:
+  // Makes the folder of a chunk's file, so that it outlives a power cut.
   Status make_folder_of(const std::string& path);
 
+  std::mutex mutex_;  // of durable_folders_
+  std::set<std::string> durable_folders_;
+  std::atomic<uint64_t> num_writes_ = 0;
   std::string folder_;
   uint64_t store_;
   DiskFaults* faults_;

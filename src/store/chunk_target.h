@@ -17,9 +17,9 @@ struct ChunkName {
 
 enum class ChunkState {
   Intact,
-  Damaged,     // its bytes are wrong: repair it
-  Missing,     // the disk works and does not have it: repair it
-  Unreadable,  // the disk or its server does not answer: it may come back, so only go around it
+  Damaged,     // its bytes are wrong, so it is repaired
+  Missing,     // the disk works and does not have it, so it is repaired
+  Unreadable,  // the disk reports an error; it may work again, so the chunk stays where it is
 };
 
 struct ChunkRead {
@@ -28,7 +28,7 @@ struct ChunkRead {
   bool is_lost() const { return state == ChunkState::Damaged || state == ChunkState::Missing; }
 };
 
-// A place for chunks: the folder of a disk, or a server that has one. Any thread may call it.
+// A place for chunks, such as the folder of a disk. Any thread may call it.
 class ChunkTarget {
  public:
   virtual ~ChunkTarget() = default;

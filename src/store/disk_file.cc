@@ -98,16 +98,26 @@ Status sync_folder_of(const std::string& path, DiskFaults* faults) {
   return sync_folder(folder.empty() ? "." : folder);
 }
 
-Status replace_file(const std::string& path, std::string_view text, DiskFaults* faults) {
-  const std::string fresh = path + ".new";
-  {
+Status replace_file(const std::string& path, const std::string& fresh,
+                    std::span<const std::span<const std::byte>> parts, DiskFaults* faults) {
+  const Status status = [&]() -> Status {
     TRIREME_TRY(file, DiskFile::create(fresh, faults));
-    TRIREME_TRY_DONE(file.write(text));
+    TRIREME_TRY_DONE(file.write(parts));
     TRIREME_TRY_DONE(file.sync());
+    TRIREME_TRY_DONE(fault_before(faults, DiskCall::Rename, path));
+    if (::rename(fresh.c_str(), path.c_str()) != 0) return disk_error(path, "replace");
+    return Done{};
+  }();
+  if (!status.ok()) {
+    ::unlink(fresh.c_str());  // a full disk gets its room back
+    return status;
   }
-  TRIREME_TRY_DONE(fault_before(faults, DiskCall::Rename, path));
-  if (::rename(fresh.c_str(), path.c_str()) != 0) return disk_error(path, "replace");
   return sync_folder_of(path, faults);
+}
+
+Status replace_file(const std::string& path, std::string_view text, DiskFaults* faults) {
+  const std::span<const std::byte> part = std::as_bytes(std::span(text));
+  return replace_file(path, path + ".new", std::span(&part, 1), faults);
 }
 
 }  // namespace trireme

@@ -14,9 +14,9 @@ namespace trireme {
 // A file that is open for writing. Its calls go through `faults`, which may be null. Move-only.
 class DiskFile {
  public:
-  // Makes the file, or empties it.
+  // Creates the file, or empties it if it exists.
   static Result<DiskFile> create(const std::string& path, DiskFaults* faults);
-  // Opens a file and cuts it to `bytes`, behind which it is written on.
+  // Opens a file and cuts it to `bytes` bytes. Writes append behind them.
   static Result<DiskFile> open_at(const std::string& path, int64_t bytes, DiskFaults* faults);
   DiskFile(DiskFile&& other) noexcept;
   DiskFile& operator=(DiskFile&& other) noexcept;
@@ -34,9 +34,14 @@ class DiskFile {
   DiskFaults* faults_ = nullptr;
 };
 
-// Writes path.new, syncs it, renames it to `path` and syncs the folder.
+// Writes the parts to the file `fresh` in the same folder, syncs it, renames it to `path` and syncs
+// the folder. If this fails, `fresh` is removed.
+Status replace_file(const std::string& path, const std::string& fresh,
+                    std::span<const std::span<const std::byte>> parts, DiskFaults* faults);
+// The same with a text and path.new.
 Status replace_file(const std::string& path, std::string_view text, DiskFaults* faults);
 Status sync_folder_of(const std::string& path, DiskFaults* faults);
+// Returns the error that `faults` has for this call; Done if `faults` is null.
 Status fault_before(DiskFaults* faults, DiskCall call, const std::string& path);
 
 }  // namespace trireme

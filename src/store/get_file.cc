@@ -51,10 +51,14 @@ class FileReader {
     while (ahead_.size() < kBlocksAhead && next_ < extents.size()) {
       const Extent& extent = extents[next_++];
       const auto block = blocks_.find(extent.block);
-      if (block == blocks_.end() || extent.bytes == 0) return damaged("a block has no record");
+      if (block == blocks_.end() || extent.bytes == 0) {
+        return damaged("the metadata have no record of a block of the file");
+      }
       const uint64_t chunk_bytes = block->second->chunk_bytes;
       const uint64_t end = extent.offset + extent.bytes;
-      if (end > chunk_bytes * uint64_t(store_.code().num_data)) return damaged("a wrong extent");
+      if (end > chunk_bytes * uint64_t(store_.code().num_data)) {
+        return damaged("the metadata have an extent outside its block");
+      }
       ahead_.push_back(BlockReader::start(store_, *block->second, int(extent.offset / chunk_bytes),
                                           int((end - 1) / chunk_bytes), take_spare()));
     }

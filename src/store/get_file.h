@@ -18,8 +18,8 @@ struct GetTotals {
   std::vector<Move> losses;  // chunks that were found missing or damaged
 };
 
-// Reads a file of the store, blocks ahead, and compares its checksum. An error if a byte cannot be
-// given back; what `sink` got before is right as far as checksums of chunks can tell.
+// Reads a file of the store, some blocks ahead, and compares its checksum. Returns an error if a
+// byte cannot be recovered. What `sink` got before had the checksums of its chunks.
 Result<GetTotals> get_file(Store& store, const std::string& path, const FileSink& sink);
 Result<GetTotals> get_file(Store& store, const FileAnswer& file, const FileSink& sink);
 

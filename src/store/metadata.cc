@@ -13,7 +13,8 @@ constexpr size_t kKeptAnswers = 4096;
 
 Error fenced(const std::string& path) {
   return usage(fmt::format(
-      "{}: a newer writer has begun this file, so this one is of an old epoch; begin again", path));
+      "{}: a newer writer has begun this file, so this write is of an old epoch; put it again",
+      path));
 }
 
 }  // namespace
@@ -45,7 +46,8 @@ Result<std::vector<uint64_t>> Metadata::run(const MetadataCommand& command) {
     return std::vector<uint64_t>{};
   };
   if (command.kind == CommandKind::Create) return without_tokens(create(command));
-  if (facts_.id == 0) return usage("the store is not created yet: trireme store create");
+  if (facts_.id == 0)
+    return usage("the store is not created yet; create it with: trireme store create");
   switch (command.kind) {
     case CommandKind::Begin:
       return begin(command);
@@ -151,7 +153,9 @@ Status Metadata::check_record(const BlockRecord& block) const {
   for (const int32_t server : block.servers) {
     if (server == kNoServer) continue;
     if (server < 0 || server >= int32_t(servers_.size()) || !servers.insert(server).second) {
-      return usage(fmt::format("block {} names server {} wrongly", block.id, server));
+      return usage(
+          fmt::format("block {} names server {}, which does not exist or has two of its chunks",
+                      block.id, server));
     }
   }
   return Done{};
@@ -165,7 +169,8 @@ Result<std::map<uint64_t, BlockRecord>> Metadata::check_blocks(
   for (BlockRecord block : command.blocks) {
     if (!tokens.contains(token_of_block(block.id)) || blocks_.contains(block.id) ||
         blocks.contains(block.id)) {
-      return usage(fmt::format("block {} is sealed already or of another writer", block.id));
+      return usage(
+          fmt::format("block {} is sealed already, or belongs to another writer", block.id));
     }
     TRIREME_TRY_DONE(check_record(block));
     for (int32_t& server : block.servers) {
@@ -176,8 +181,8 @@ Result<std::map<uint64_t, BlockRecord>> Metadata::check_blocks(
     const auto written = std::ranges::count_if(block.servers, [](int s) { return s != kNoServer; });
     if (written < facts_.code.num_data + 1) {
       return Error{ErrorKind::Runtime,
-                   fmt::format("block {} has {} chunks on disks, and {} are needed at least; write "
-                               "it again",
+                   fmt::format("block {} has {} chunks on disks and needs at least {}; put its "
+                               "files again",
                                block.id, written, facts_.code.num_data + 1)};
     }
     blocks[block.id] = block;
@@ -209,7 +214,7 @@ Status Metadata::commit(const MetadataCommand& command) {
     TRIREME_TRY_DONE(check_extents(file.record, blocks));
     for (const Extent& extent : file.record.extents) used.insert(extent.block);
   }
-  if (used.size() != blocks.size()) return usage("a block has no file");
+  if (used.size() != blocks.size()) return usage("a block of the command belongs to no file");
   for (const auto& [id, block] : blocks) add_block(block);
   for (const WrittenFile& file : command.files) {
     if (files_.contains(file.path)) remove_file(file.path);

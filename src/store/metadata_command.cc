@@ -85,7 +85,7 @@ Result<PackedReader> open_answer(std::string_view bytes, AnswerKind wanted) {
       return Error{ErrorKind(error_kind), message};
     }
   }
-  if (reader.has_failed() || kind != wanted) return damaged("the metadata answer with nonsense");
+  if (reader.has_failed() || kind != wanted) return damaged("an answer of the metadata is damaged");
   return reader;
 }
 
@@ -130,7 +130,7 @@ std::string pack_command(const MetadataCommand& command) {
 Result<MetadataCommand> unpack_command(std::string_view bytes) {
   PackedReader reader(bytes);
   const auto kind = reader.number<uint8_t>();
-  if (kind > uint8_t(kLastCommandKind)) return damaged("no command of a store has this kind");
+  if (kind > uint8_t(kLastCommandKind)) return damaged("a command of a store has an unknown kind");
   MetadataCommand command{.kind = CommandKind(kind), .number = reader.number<uint64_t>()};
   switch (command.kind) {
     case CommandKind::Create:
@@ -179,7 +179,7 @@ std::string pack_tokens(const std::vector<uint64_t>& tokens) {
 Result<std::vector<uint64_t>> unpack_tokens(std::string_view bytes) {
   TRIREME_TRY(reader, open_answer(bytes, AnswerKind::Tokens));
   std::vector<uint64_t> tokens = unpack_numbers<uint64_t>(reader);
-  if (!reader.is_done()) return damaged("the metadata answer with nonsense");
+  if (!reader.is_done()) return damaged("an answer of the metadata is damaged");
   return tokens;
 }
 
@@ -192,7 +192,8 @@ std::string pack_question(const MetadataQuestion& question) {
 Result<MetadataQuestion> unpack_question(std::string_view bytes) {
   PackedReader reader(bytes);
   const auto kind = reader.number<uint8_t>();
-  if (kind > uint8_t(QuestionKind::Queue)) return damaged("no question to a store has this kind");
+  if (kind > uint8_t(QuestionKind::Queue))
+    return damaged("a question to a store has an unknown kind");
   MetadataQuestion question{.kind = QuestionKind(kind)};
   question.text = reader.text(kMostPackedPath);
   question.after = reader.text(kMostPackedPath);
@@ -228,7 +229,7 @@ Result<Overview> unpack_overview(std::string_view bytes) {
   overview.bytes_of_server = unpack_numbers<int64_t>(reader);
   overview.open_tokens = unpack_numbers<uint64_t>(reader);
   unpack(reader, overview.garbage);
-  if (!reader.is_done()) return damaged("the metadata answer with nonsense");
+  if (!reader.is_done()) return damaged("an answer of the metadata is damaged");
   return overview;
 }
 
@@ -244,7 +245,7 @@ Result<FileAnswer> unpack_files(std::string_view bytes) {
   FileAnswer files;
   files.files = unpack_written(reader);
   unpack(reader, files.blocks);
-  if (!reader.is_done()) return damaged("the metadata answer with nonsense");
+  if (!reader.is_done()) return damaged("an answer of the metadata is damaged");
   return files;
 }
 

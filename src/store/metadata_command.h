@@ -43,7 +43,7 @@ struct MetadataCommand {
   // answer that it got then.
   uint64_t number = 0;
   StoreFacts facts = {};
-  uint64_t view = 0;  // the writer has chosen servers when this was the view
+  uint64_t view = 0;  // of the metadata when the writer chose servers
   std::vector<std::string> paths = {};
   std::vector<uint64_t> tokens = {};
   std::vector<WrittenFile> files = {};
@@ -56,7 +56,7 @@ struct MetadataCommand {
 std::string pack_command(const MetadataCommand& command);
 Result<MetadataCommand> unpack_command(std::string_view bytes);
 
-// An answer is an error, or what was asked for.
+// An answer is an error, or what was asked for. Unpacking an error returns it.
 std::string pack_error(const Error& error);
 std::string pack_tokens(const std::vector<uint64_t>& tokens);
 Result<std::vector<uint64_t>> unpack_tokens(std::string_view answer);
@@ -64,9 +64,9 @@ Result<std::vector<uint64_t>> unpack_tokens(std::string_view answer);
 enum class QuestionKind : uint8_t {
   Overview,
   File,    // text: path
-  Files,   // text: a path or a folder, "": all; number: at most so many, behind `after`
+  Files,   // text: a path or a folder, "": all; at most `most` files, behind the path `after`
   Blocks,  // blocks behind block `number`, at most `most`
-  Queue,   // blocks that lack chunks, behind block `number`
+  Queue,   // blocks that lack chunks, behind block `number`, at most `most`
 };
 
 struct MetadataQuestion {

@@ -22,12 +22,12 @@ enum class ServerState : uint8_t {
 };
 std::string_view text_of(ServerState state);
 
-// A disk: a folder, or a process that serves one.
+// A server of chunks. Today it is a folder of this host, best on a disk of its own.
 struct ServerRecord {
   std::string name;
-  std::string address;  // the path of the folder
-  std::string domain;   // servers of one failure domain may be lost together
-  int64_t capacity_bytes = 0;
+  std::string address;         // the path of the folder
+  std::string domain;          // servers of one failure domain may be lost together
+  int64_t capacity_bytes = 0;  // 0: no limit; no command sets another one yet
   ServerState state = ServerState::Active;
   // Counts how often an empty disk has taken the place of this server's disk. A disk with a smaller
   // number is one that was replaced.
@@ -61,7 +61,7 @@ struct FileRecord {
   bool operator==(const FileRecord&) const = default;
 };
 
-// The chunk of a block that no file needs any more, or that has moved away.
+// A chunk on a server that no file needs any more, because its block is gone or it has moved.
 struct Garbage {
   int32_t server = kNoServer;
   uint64_t block = 0;

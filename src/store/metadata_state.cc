@@ -64,9 +64,9 @@ Overview Metadata::overview() const {
 Result<FileAnswer> Metadata::file(const std::string& path) const {
   const auto found = files_.find(path);
   if (found == files_.end()) {
-    return usage(
-        fmt::format("{}: store {} has no such file; trireme store ls store://{} lists them", path,
-                    facts_.name, facts_.name));
+    return usage(fmt::format(
+        "{}: store {} has no such file; list its files with: trireme store ls store://{}", path,
+        facts_.name, facts_.name));
   }
   FileAnswer answer{.files = {{path, found->second}}};
   uint64_t last = 0;
@@ -134,7 +134,7 @@ Status Metadata::restore(std::string_view snapshot) {
     return damaged(fmt::format("the snapshot of the metadata is damaged: {}", why));
   };
   PackedReader reader(snapshot);
-  if (reader.number<uint32_t>() != kSnapshotMagic) return refuse("it begins otherwise");
+  if (reader.number<uint32_t>() != kSnapshotMagic) return refuse("it does not begin with TRM1");
   Metadata made;
   const bool is_created = reader.number<uint8_t>() != 0;
   StoreFacts facts;
@@ -144,6 +144,7 @@ Status Metadata::restore(std::string_view snapshot) {
   std::vector<ServerRecord> servers;
   unpack(reader, servers);
   if (reader.has_failed()) return refuse("it is cut off");
+  if (!is_created && !servers.empty()) return refuse("it has servers but no store");
   if (is_created) {
     MetadataCommand create{.kind = CommandKind::Create};
     create.facts = facts;
@@ -157,7 +158,8 @@ Status Metadata::restore(std::string_view snapshot) {
   for (size_t left = reader.count(16); left > 0; --left) {
     BlockRecord block;
     unpack(reader, block);
-    if (reader.has_failed() || made.blocks_.contains(block.id)) return refuse("wrong blocks");
+    if (reader.has_failed()) return refuse("a block is cut off");
+    if (made.blocks_.contains(block.id)) return refuse("a block is there twice");
     TRIREME_TRY_DONE(made.check_record(block));
     made.add_block(block);
   }
@@ -165,7 +167,8 @@ Status Metadata::restore(std::string_view snapshot) {
     const std::string path = reader.text(4096);
     FileRecord file;
     unpack(reader, file);
-    if (reader.has_failed() || made.files_.contains(path)) return refuse("wrong files");
+    if (reader.has_failed()) return refuse("a file is cut off");
+    if (made.files_.contains(path)) return refuse("a file is there twice");
     TRIREME_TRY_DONE(made.check_path(path));
     TRIREME_TRY_DONE(made.check_extents(file, made.blocks_));
     made.add_file(path, file);
@@ -178,7 +181,9 @@ Status Metadata::restore(std::string_view snapshot) {
   for (size_t left = reader.count(16); left > 0; --left) {
     Garbage garbage;
     unpack(reader, garbage);
-    if (garbage.server < 0 || garbage.server >= int32_t(servers.size())) return refuse("garbage");
+    if (garbage.server < 0 || garbage.server >= int32_t(servers.size())) {
+      return refuse("garbage is on a server that does not exist");
+    }
     made.garbage_.insert(garbage);
   }
   for (size_t left = reader.count(12); left > 0; --left) {

@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kRecordMagic = 0x31474f4c52495254;  // "TRIRLOG1"
 constexpr const char* kLogFile = "/metadata.log";
 constexpr const char* kTermFile = "/metadata.term";
-// A log that is longer than this beside four times its snapshot begins anew with a snapshot.
+// A log that is longer than this plus four times its snapshot is replaced by a snapshot.
 constexpr int64_t kLongLogBytes = int64_t{16} << 20;
 
 enum class RecordKind : uint64_t { Snapshot, Command };
@@ -44,7 +44,7 @@ std::string record_of(RecordKind kind, uint64_t term, uint64_t index, std::strin
   return record;
 }
 
-// Returns the record at the beginning of the bytes, if it is whole.
+// Returns the head of the record at the beginning of the bytes, or nullopt if it is not whole.
 std::optional<RecordHead> head_of(std::string_view bytes) {
   RecordHead head;
   if (bytes.size() < sizeof(head)) return std::nullopt;
@@ -55,7 +55,8 @@ std::optional<RecordHead> head_of(std::string_view bytes) {
   return head;
 }
 
-// True if a whole record lies behind bytes that are none: then these are damaged, not unfinished.
+// True if a whole record lies behind the first byte. If no record begins there, the bytes before it
+// are then damaged, and not the end of a write that was cut off.
 bool has_record_behind(std::string_view bytes) {
   const std::string_view magic(reinterpret_cast<const char*>(&kRecordMagic), sizeof(kRecordMagic));
   for (size_t at = bytes.find(magic, 1); at != std::string_view::npos;

@@ -28,8 +28,8 @@ class MirroredLog : public CommandLog {
     int least_written = 1;
     int least_read = 1;
   };
-  // `folders` that are "" are lost. Reads the log, brings `machine` to its state and changes
-  // nothing. The machine must outlive the log.
+  // A folder "" is lost. Reads the log, brings `machine` to its state and changes nothing on the
+  // disks. The machine must outlive the log.
   static Result<std::unique_ptr<MirroredLog>> open(std::vector<std::string> folders, Rules rules,
                                                    StateMachine& machine, DiskFaults* faults);
   // Begins an empty log in all folders.

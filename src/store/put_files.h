@@ -18,9 +18,9 @@ struct PutTotals {
   int64_t chunks_to_repair = 0;  // could not be written, and are in the queue
 };
 
-// Writes files into the store. Small ones share blocks. A file is visible, and survives, once the
-// command that seals its blocks has counted: files are sealed in groups, and a group is there as a
-// whole or not at all. If a file is there already, it is replaced.
+// Writes files into the store, and replaces those that it has already. Small files share blocks.
+// The command that seals the blocks of a group of files makes all of them visible and durable, or
+// none.
 Result<PutTotals> put_files(Store& store, const std::vector<FileToPut>& files);
 
 }  // namespace trireme

@@ -7,13 +7,14 @@
 
 namespace trireme {
 
-// The times of the newest reads of chunks, which say when a read is slow. Any thread may call it.
+// The times of the newest reads of chunks, by which a read counts as slow. Any thread may call it.
 class ReadTimes {
  public:
   void add(int64_t ns);
   // Returns the 95th percentile, or a second while few reads are known.
   int64_t patience_ns() const;
-  // True if one more block may be reconstructed only because a read is slow: at most one of ten is.
+  // True if one more block may be decoded only because a read is slow. There is at most one such
+  // block for ten chunks that were read.
   bool may_hedge();
   int64_t num_hedged() const;
 

@@ -230,9 +230,8 @@ Result<RepairTotals> drain_server(Store& store, const std::string& name) {
   if (!totals.lost.empty()) return damaged(totals.lost.front());
   if (totals.num_waiting > 0) {
     return infeasible(fmt::format(
-        "{} chunks stay on {}: no other server that holds no chunk of their block has room; free "
-        "room on the others, or give the store more folders than the {} of its code when it is "
-        "created",
+        "{} chunks stay on {}: each other server has a chunk of their block already or cannot be "
+        "written; make the others writable, or put the files into a store of more than {} folders",
         totals.num_waiting, name, store.code().num_chunks()));
   }
   TRIREME_TRY_DONE(set_state(store, server, ServerState::Drained));

@@ -14,7 +14,7 @@ struct RepairTotals {
   std::vector<std::string> lost;  // blocks that cannot be recovered now, with the reasons
 };
 
-// Notes chunks as lost, which puts their blocks into the queue for repair.
+// Tells the metadata that chunks are lost, which puts their blocks into the queue for repair.
 Status note_losses(Store& store, const std::vector<Move>& losses);
 
 // Recovers the chunks of all blocks in the queue and writes them to servers that do not hold a
@@ -33,8 +33,8 @@ struct ScrubTotals {
 // Reads every chunk, repairs what is damaged or missing, and removes chunks that no block has.
 Result<ScrubTotals> scrub_store(Store& store);
 
-// Moves all chunks of a server to others, from the server or, if it is gone, from the other chunks.
-// The server gets no new ones from now on. An error if other servers do not have the room.
+// Moves all chunks of a server to others. If the server is gone, they are recovered from the other
+// chunks. The server gets no new ones. Returns an error if other servers cannot take all of them.
 Result<RepairTotals> drain_server(Store& store, const std::string& server);
 
 }  // namespace trireme

@@ -24,7 +24,7 @@ uint64_t drawn_number() {
 
 std::string server_name(size_t server) { return "s" + std::to_string(server); }
 
-// Any copies of the metadata that n - m folders hold are enough to read them, and m + 1 to write.
+// The copies of any n - m folders are enough to read the metadata, and m + 1 copies to write them.
 MirroredLog::Rules rules_of(const StoreFile& file) {
   const int num_folders = int(file.dirs.size());
   return {.least_written = file.code.num_parity + 1,
@@ -154,7 +154,9 @@ Status Store::open_log() {
 
 Status Store::open_targets(const Overview& overview) {
   if (overview.facts.id != file_.id || overview.servers.size() != file_.dirs.size()) {
-    return damaged(fmt::format("the metadata of store {} are of another store", file_.name));
+    return damaged(
+        fmt::format("the folders of store {} have the metadata of another store; correct its dirs",
+                    file_.name));
   }
   for (size_t server = 0; server < file_.dirs.size(); ++server) {
     const std::string& folder = file_.dirs[server];
@@ -184,13 +186,18 @@ Status Store::open_targets(const Overview& overview) {
 }
 
 Status Store::take_in_replaced(const Overview& overview) {
-  for (const int server : replaced_) {
-    const std::string& folder = file_.dirs[size_t(server)];
+  const auto new_record = [&](int server) {
     ServerRecord record = overview.servers[size_t(server)];
     ++record.incarnation;
     record.state = ServerState::Active;
-    // The folder names its new number before the metadata do: whatever happens in between, the next
-    // opening goes on here.
+    return record;
+  };
+  // All new folders name their numbers before the metadata do, and before a part of the metadata is
+  // written to any of them. After a crash between both, the next opening takes the disks in again.
+  std::vector<int> named;
+  for (const int server : replaced_) {
+    const std::string& folder = file_.dirs[size_t(server)];
+    const ServerRecord record = new_record(server);
     const Status status = write_identity(folder,
                                          {.store = file_.id,
                                           .store_name = file_.name,
@@ -201,8 +208,12 @@ Status Store::take_in_replaced(const Overview& overview) {
       why_unusable_[size_t(server)] = status.error().message;
       continue;
     }
+    named.push_back(server);
+  }
+  for (const int server : named) {
+    const std::string& folder = file_.dirs[size_t(server)];
     MetadataCommand change{.kind = CommandKind::Server};
-    change.servers.push_back(record);
+    change.servers.push_back(new_record(server));
     change.server_index = server;
     TRIREME_TRY_DONE(this->change(std::move(change)));
     targets_[size_t(server)] = std::make_unique<ChunkFolder>(folder, file_.id, options_.faults);

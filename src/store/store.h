@@ -27,12 +27,12 @@ struct StoreOptions {
   double straggler_s = 2.0;  // a chunk that takes so much longer than the others is left out
 };
 
-// An open store: its metadata, and the disks of its chunks. Put, get, repair and others are
-// functions beside it.
+// An open store: its metadata, and the disks of its chunks. put_files(), get_file(), repair() and
+// other functions work on it.
 class Store {
  public:
   // Makes the folders that do not exist, and refuses those that are not empty. `domains` has the
-  // failure domain of each folder, or is empty: each is one of its own.
+  // failure domain of each folder. If it is empty, each folder is a domain of its own.
   static Status create(const StoreFile& file, const std::vector<std::string>& domains,
                        const StoreOptions& options);
   // Opening for writing also takes in empty disks that have replaced others, whose chunks are then
@@ -45,13 +45,13 @@ class Store {
   WorkQueue& queue() { return work_; }
   ReadTimes& read_times() { return read_times_; }
 
-  // Gives the command a number of its own.
+  // Gives the command a number of its own and applies it.
   Result<std::vector<uint64_t>> command(MetadataCommand command);
   // The same for a command that has no tokens as its answer.
   Status change(MetadataCommand command);
   Result<Overview> overview();
   Result<FileAnswer> ask(const MetadataQuestion& question);
-  // All files at or below a path, "": all.
+  // Returns all files at or below a path; of the whole store if the path is "".
   Result<std::vector<WrittenFile>> files(const std::string& path);
 
   int num_servers() const { return int(targets_.size()); }

@@ -11,15 +11,15 @@
 
 namespace trireme {
 
-// How a block is stored: as num_data chunks of data and num_parity of parity, of which any num_data
-// give back the others. With one chunk of data the others are copies of it.
+// A block has num_data chunks of data and num_parity chunks of parity. Any num_data of them are
+// enough to recover the others. With one chunk of data, the others are copies of it.
 struct StoreCode {
   int num_data = 1;
   int num_parity = 0;
 
   int num_chunks() const { return num_data + num_parity; }
-  // So many chunks must be on disks before a write is acknowledged: one fewer than all, so that one
-  // slow disk delays nobody, and always one more than needed.
+  // So many chunks must be on disks before a writer stops waiting for slow ones: one fewer than
+  // all, so that one slow disk delays nobody, and at least one more than a reader needs.
   int least_written() const { return std::max(num_data + 1, num_data + num_parity - 1); }
   bool operator==(const StoreCode&) const = default;
 };
@@ -33,7 +33,7 @@ std::string text_of(const StoreCode& code);
 // length.
 void encode_chunks(const StoreCode& code, std::span<Block> chunks);
 
-// Writes the lost chunks and those whose checksum is wrong. More than num_parity are an error.
+// Recovers the lost chunks and those whose checksum is wrong. More than num_parity are an error.
 Status recover_chunks(const StoreCode& code, std::span<Block> chunks, std::span<const int> lost);
 
 }  // namespace trireme

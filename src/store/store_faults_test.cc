@@ -1,4 +1,4 @@
-// Crashes, power cuts, disks that fail, are full or lie: nothing acknowledged is lost, and no wrong
+// Through crashes, power cuts, broken and full disks, nothing acknowledged is lost, and no wrong
 // byte is returned.
 
 #include <fmt/format.h>

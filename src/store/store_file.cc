@@ -51,7 +51,7 @@ Result<StoreFile> parse_store_file(const std::string& text) {
     const auto id = json.at("store").get<std::string>();
     const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), file.id, 16);
     if (error != std::errc() || end != id.data() + id.size() || file.id == 0) {
-      return damaged("the key store is no number of a store");
+      return damaged("the key store must be a hexadecimal number of 64 bits, and not 0");
     }
     file.name = json.at("name").get<std::string>();
     TRIREME_TRY(code, parse_store_code(json.at("code").get<std::string>()));
@@ -83,7 +83,7 @@ Result<StoreFile> find_store(const std::string& stores_folder, const std::string
   TRIREME_TRY(text, read_text_file(path, kMostStoreFileBytes));
   Result<StoreFile> file = parse_store_file(text);
   if (!file.ok()) return with_context(file.error(), path);
-  if (file->name != name) return damaged(path + ": names another store");
+  if (file->name != name) return damaged(path + ": the key name has another name than the file");
   return file;
 }
 

@@ -20,7 +20,7 @@ struct StoreFile {
 std::string store_file_path(const std::string& stores_folder, const std::string& name);
 Result<StoreFile> parse_store_file(const std::string& text);
 std::string text_of(const StoreFile& file);
-// An error that names the stores that are there if this one is not.
+// If there is no such store, the error names those that the folder has.
 Result<StoreFile> find_store(const std::string& stores_folder, const std::string& name);
 
 }  // namespace trireme

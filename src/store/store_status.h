@@ -21,7 +21,7 @@ struct StoreHealth {
   std::vector<ServerHealth> servers;
   std::vector<int64_t> blocks_lacking;  // element i: blocks that lack i chunks
   int64_t stored_bytes = 0;             // in all chunks
-  int64_t bytes_at_risk = 0;  // data in blocks that lack chunks; the loss of more would lose them
+  int64_t bytes_at_risk = 0;  // data in blocks that lack chunks; they bear fewer losses than others
   int64_t bytes_lost = 0;     // data in blocks that lack more chunks than the code bears
   int64_t chunks_to_repair = 0;
   std::vector<std::string> lost_files;  // at most 100 of them

@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// Threads that do pieces of work in the order in which they were given. A piece must not throw. The
-// destructor waits for all of them.
+// Threads that do pieces of work in the order in which they were added. A piece must not throw. The
+// destructor waits, without a deadline, until all pieces are done.
 class WorkQueue {
  public:
   explicit WorkQueue(int num_threads);
