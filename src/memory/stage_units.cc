@@ -24,6 +24,8 @@ std::string shared_grad(const UnitBorder& border, size_t unit) {
 }  // namespace
 
 std::string stage_input_name(const StageSpec& stage) {
+  // A head without layers reads what a stage writes.
+  if (stage.num_layers == 0) return kStageOutput;
   return fmt::format("layers.{}.x_TC", stage.first_layer);
 }
 
