@@ -79,7 +79,10 @@ class RaftServerTest : public testing::Test {
   // Waits until the servers have committed as much as the leader.
   void wait_for_equal(const std::vector<int>& ids) {
     const Deadline deadline = Deadline::after(20);
-    const int64_t commit = servers_[leader()]->standing().commit;
+    // A caller may know of a commit before standing() does; an answered question has been applied.
+    const int leading = leader();
+    EXPECT_TRUE(servers_[leading]->query("", deadline).ok());
+    const int64_t commit = servers_[leading]->standing().commit;
     const auto is_behind = [&](int id) { return servers_[id]->standing().commit < commit; };
     while (std::any_of(ids.begin(), ids.end(), is_behind) && deadline.left_ms() > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));

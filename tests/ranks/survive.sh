@@ -94,6 +94,7 @@ for loss in 1 2; do
   kill -STOP $agent
   kill -KILL "${pids[loss - 1]}"
   if ((loss == 2)); then
+    sleep 0.2  # the other rank may be about to commit a checkpoint
     for shard in "$(newest_in_memory)"/*.safetensors; do
       # In the last tensor: damage of the header would be noticed when the checkpoint is opened.
       printf damaged | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 9)) conv=notrunc \
