@@ -253,6 +253,11 @@ void add_configurations(Seeds& seeds) {
       "speeds = { a = 5.0, b = 50.0 }\n[operators.t]\ninputs = { d = 0.5 }\n"
       "[operators.t.models.n]\nspeeds = { b = 20.0 }\nbatch = 2\n"
       "[combinations.c]\nd = \"m\"\nt = \"n\"\naccuracy = 0.75\n");
+  // An empty snapshot, a command and a question of the store's metadata, by their first byte.
+  const std::string zeros(64, '\0');
+  seeds.add("store_metadata_fuzz", std::string(1, '\0') + "TRM1" + zeros);
+  seeds.add("store_metadata_fuzz", "\1" + zeros);
+  seeds.add("store_metadata_fuzz", "\2" + zeros);
   const char* rules = "failure_rules_fuzz";
   seeds.add(rules,
             "[rules.\"no space\"]\nclass = \"disk full\"\nconfidence = 0.98\n"
