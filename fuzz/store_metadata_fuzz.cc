@@ -15,8 +15,8 @@ void require(bool holds) {
 
 }  // namespace
 
-// What a client may send to the metadata of a store: a snapshot, a command or a question, by the
-// first byte. What the metadata take leaves a state whose snapshot can be restored.
+// The first byte chooses whether the others are a snapshot, a command or a question to the metadata
+// of a store. Whatever the metadata take, the snapshot of their state can be restored.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);

@@ -28,7 +28,7 @@ class GraphBuilder {
   // Parameters "attn.wq" and, where the model has biases, "attn.bq". With an adapter
   // (model.lora_targets) also "attn.wq.lora_a" and "attn.wq.lora_b".
   ValueId linear(const std::string& weight, ValueId x, std::vector<Dim> out);
-  // The same with initial values for ReLU (He et al. 2015).
+  // A linear op whose initial values suit a ReLU behind it (He et al. 2015).
   ValueId relu_linear(const std::string& weight, ValueId x, int64_t features);
   // A linear op that ends on the residual stream: its initial values may be scaled by depth.
   ValueId project(const std::string& weight, ValueId x);

@@ -14,8 +14,8 @@ constexpr const char* kStageGrad =
 
 bool is_layer(const Graph& graph) { return graph.unit.starts_with("layers."); }
 
-// Where B is with W, gradients between layers take turns in scratch. Those of images have a piece
-// for each shape, and neighbouring ones never the same.
+// If B and W are one action, gradients between layers take turns in scratch. Gradients of images
+// have a piece for each shape, and neighbouring units never have the same piece.
 std::string shared_grad(const UnitBorder& border, size_t unit) {
   if (!border || border.is_stream) return kStageGrad;
   return fmt::format("dx{}_{}x{}", unit % 2, border.rows, border.cols);

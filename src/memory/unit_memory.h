@@ -85,8 +85,8 @@ struct UnitMemory {
   std::vector<OpMemory> ops;  // [op]
   std::vector<UnitTensor> tensors;
   Stored copied_input_grad;  // present: not yet in InputGrad, where the unit before reads it
-  // What the unit reads and writes: rows and columns of a matrix, or absent. Samples of a first
-  // unit are listed by the stage.
+  // The matrices that the unit reads and writes. A first unit has no input here, because the stage
+  // lists its samples; a head has no output.
   UnitBorder input, output;
 };
 

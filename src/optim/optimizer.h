@@ -156,12 +156,12 @@ class Optimizer {
   static std::array<TensorRef*, 3> state_of(Param& param);
   void move_state(Param& param, const std::array<std::vector<HashedCopy*>, 3>& copies,
                   std::span<std::byte> home);
-  // Whether its update is element by element, and nothing changes it afterwards.
+  // Returns true if the update works element by element and nothing changes its result.
   bool can_be_copied(const Param& param) const;
   void update_with_copies(Ctx& ctx);
   bool takes_registers(const CopiedPart& part) const;
   void update_part(Ctx& ctx, const CopiedPart& part) const;
-  // The same with copies made in registers.
+  // Updates a part whose copies the kernel makes in registers.
   void update_whole_blocks(Ctx& ctx, const CopiedPart& part) const;
   // Updates elements [first, first + count) of the parameter in caches, and copies them.
   void update_in_caches(Ctx& ctx, const CopiedPart& part, int64_t first, int64_t count,

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// Of the parts that are copied out of the caches. A kernel makes so few on the calling thread.
+// Parts of this size are copied out of the caches. A kernel updates so few on the calling thread.
 constexpr int64_t kInCacheElements = 4096;
 constexpr int64_t kHashBlockElements = kHashBlockBytes / int64_t(sizeof(float));
 

@@ -46,7 +46,7 @@ struct LogSnapshot {
   std::string state;    // of the state machine
 };
 
-// What a server knows after a start.
+// A server reads this from its disk when it starts.
 struct LogContents {
   LogSnapshot snapshot;
   LogVote vote;

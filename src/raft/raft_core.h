@@ -27,7 +27,7 @@ struct RaftOptions {
   uint64_t seed = 0;            // of the times that a follower waits
 };
 
-// What is written and synced together. A snapshot is written first, and begins a new segment.
+// The server writes and syncs this as one. A snapshot is written first and begins a new segment.
 struct RaftWrite {
   int64_t number = 0;
   std::shared_ptr<const LogSnapshot> snapshot;  // shared with the core; not changed
@@ -40,7 +40,7 @@ struct RaftRead {
   int64_t index = 0;  // answer once this entry is applied; -1: this server leads no more
 };
 
-// What the server must do. It restores before it applies.
+// The server must do all of this. It restores before it applies.
 struct RaftOutput {
   std::vector<RaftMessage> messages;
   std::optional<RaftWrite> write;
@@ -185,7 +185,7 @@ class RaftCore {
   std::set<ServerId> votes_;
   int64_t self_vote_number_ = 0;  // of the write that has this server's vote for itself
 
-  // Of a leader.
+  // Only a leader uses these.
   std::map<ServerId, Peer> peers_;  // all members but this server
   int64_t term_start_ = 0;          // first entry of the term
   double heartbeat_at_s_ = 0.0;

@@ -120,7 +120,7 @@ void adamw_range(const AdamWArgs& args, int64_t begin, int64_t end) {
   for_each_rounded_vector<kHasBf16<Master, Moment>>(args.rounding, begin, end, update);
 }
 
-// The same with args.copies.
+// Updates all elements and writes the copies that args.copies asks for.
 template <typename Grad, typename Param, bool kKeepsMaster, bool kKeepsMoments>
 void adamw_with_copies(const AdamWArgs& args) {
   const AdamWConstants k = constants_of(args);
