@@ -140,7 +140,8 @@ DimPlacement OpGroups::made(size_t op, ValueId value, Role role) const {
   return placements_.at(role)[op].outputs.at(value);
 }
 bool OpGroups::grad_is_addend(size_t op, ParamId param, Role role) const {
-  return trireme::grad_is_addend(graph_.params[size_t(param)], placements_.at(role)[op].strategy);
+  return trireme::grad_is_addend(graph_.ops[op], graph_.params[size_t(param)],
+                                 placements_.at(role)[op].strategy);
 }
 
 }  // namespace trireme

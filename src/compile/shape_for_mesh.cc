@@ -11,9 +11,10 @@ void shape_for_mesh(RunPlan& plan) {
   shape.tp = plan.mesh.tp;
   shape.cp = plan.mesh.cp;
   shape.ep = plan.mesh.ep;
-  shape.sequence_parallel = parallel.sequence;
+  shape.sequence_parallel = parallel.sequence || (plan.model.reads_images() && plan.mesh.tp > 1);
   shape.tp_overlap = parallel.tp_overlap;
   shape.context_exchange = parallel.context;
+  shape.layers = parallel.layers;
 }
 
 }  // namespace trireme

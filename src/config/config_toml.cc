@@ -31,12 +31,30 @@ std::optional<std::vector<WeightedFile>> to_mixture(const toml::node& node) {
   return mixture;
 }
 
+// Parses a list of patterns with strategies. Returns nullopt if the node is something else.
+std::optional<std::vector<LayerRule>> to_layer_rules(const toml::node& node) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr) return std::nullopt;
+  std::vector<LayerRule> rules;
+  for (const toml::node& entry : *list) {
+    const toml::table* table = entry.as_table();
+    if (table == nullptr || table->size() != 2) return std::nullopt;
+    const auto match = (*table)["match"].value_exact<std::string>();
+    const auto name = (*table)["strategy"].value_exact<std::string>();
+    const auto strategy = name ? choice_of<LayerStrategy>(*name) : std::nullopt;
+    if (!match || !strategy) return std::nullopt;
+    rules.push_back({*match, *strategy});
+  }
+  return rules;
+}
+
 TomlValue to_value(const toml::node& node) {
   if (const auto* value = node.as_boolean()) return value->get();
   if (const auto* value = node.as_integer()) return value->get();
   if (const auto* value = node.as_floating_point()) return value->get();
   if (const auto* value = node.as_string()) return value->get();
   if (auto mixture = to_mixture(node)) return std::move(*mixture);
+  if (auto rules = to_layer_rules(node)) return std::move(*rules);
   std::ostringstream name;
   name << node.type();
   return OtherToml{name.str()};
@@ -46,6 +64,9 @@ std::string value_text(const TomlValue& value) {
   if (const auto* other = std::get_if<OtherToml>(&value)) return "(" + other->type_name + ")";
   if (const auto* mixture = std::get_if<std::vector<WeightedFile>>(&value)) {
     return mixture_text(*mixture);
+  }
+  if (const auto* rules = std::get_if<std::vector<LayerRule>>(&value)) {
+    return layer_rules_text(*rules);
   }
   ConfigField field;
   TomlValue copy = value;
@@ -139,6 +160,7 @@ struct Store {
     if (mixture != nullptr) target.file->clear();
     return true;
   }
+  bool operator()(LayersField target) const { return copy(target.rules); }
 
  private:
   template <typename T>

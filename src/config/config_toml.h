@@ -23,9 +23,10 @@ struct OtherToml {
   std::string type_name;  // such as "array"
 };
 // A list of tables is a mixture if each table has `path`, perhaps `weight` (default 1), and no
-// more.
-using TomlValue =
-    std::variant<bool, int64_t, double, std::string, std::vector<WeightedFile>, OtherToml>;
+// more; it is a list of layer rules if each has `match` and `strategy`. An empty list is the
+// latter.
+using TomlValue = std::variant<bool, int64_t, double, std::string, std::vector<WeightedFile>,
+                               std::vector<LayerRule>, OtherToml>;
 
 // A `key = value` of a file or of the command line.
 struct ConfigAssignment {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "graph/fuse.h"
+#include "graph/layer_strategy.h"
 #include "graph/place.h"
 #include "graph/slice.h"
 #include "graph/stack.h"
@@ -10,7 +11,7 @@
 namespace trireme {
 
 Graph placed_graph(Graph stated, const StageShape& layout) {
-  return slice(place(stack(std::move(stated)), layout), layout);
+  return slice(place(stack(leave_whole(std::move(stated), layout.layers)), layout), layout);
 }
 
 Graph fused_graph(Graph stated, const StageShape& layout) {

@@ -47,7 +47,8 @@ struct Dim {
 
   Axis axis;
   int64_t extent;
-  int64_t granule;  // parts of the dim are multiples of it
+  int64_t granule;        // parts of the dim are multiples of it
+  bool is_whole = false;  // every tp rank has all of it, whatever the axis (layer_strategy.h)
 
   friend bool operator==(const Dim&, const Dim&) = default;
   friend bool operator==(const Dim& dim, Axis axis) { return dim.axis == axis; }

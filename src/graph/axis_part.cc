@@ -21,7 +21,7 @@ AxisPart part_of_heads(int64_t extent, const LayerSlices& slices) {
 
 AxisPart part_of(const Dim& dim, const ModelShard& shard) {
   TRIREME_CHECK(dim.extent > 0, "a dim without an extent has no parts");
-  if (!is_cut_by_tp(dim.axis)) return {dim.extent, 0, dim.extent};
+  if (!is_cut(dim)) return {dim.extent, 0, dim.extent};
   if (dim.axis == Axis::Head || dim.axis == Axis::KvHead) {
     return part_of_heads(dim.extent, shard.slices);
   }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "graph/all_passes.h"
+#include "graph/layer_strategy.h"
 #include "graph/model_graphs.h"
 #include "graph/op_placement.h"
 #include "graph/param_table.h"
@@ -153,7 +154,7 @@ class UnitCheck {
     // Copies of a part see what their own ranks see. Copies of the whole all see the same, unless
     // their gradients are addends.
     const bool is_part = wanted.kind == Placement::Kind::Shard;
-    const int addends = is_part || grad_is_addend(param, over_tp) ? layout.copies : 1;
+    const int addends = is_part || grad_is_addend(op, param, over_tp) ? layout.copies : 1;
     TRIREME_TRY_DONE(expect_addends(op, layout.name, "tp", addends, layout.grad_addends));
     return expect_addends(op, layout.name, "cp", cp_addends(param, layout_), layout.cp_addends);
   }
@@ -216,6 +217,7 @@ Status check_placed(const std::vector<Graph>& units, const std::vector<ParamLayo
 Status check_placements(const ModelSpec& model, const StageSpec& stage, StageShape shape) {
   const Mesh mesh{.tp = shape.tp, .cp = shape.cp, .ep = shape.ep};
   TRIREME_TRY_DONE(check_degrees(model, mesh, shape.context_exchange));
+  TRIREME_TRY_DONE(check_layer_rules(model, shape));
   const std::vector<Graph> units =
       stage_graphs(model, stage, [&](Graph unit) { return placed_graph(std::move(unit), shape); });
   std::vector<std::vector<ParamLayout>> of_rank;

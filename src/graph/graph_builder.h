@@ -29,7 +29,7 @@ class GraphBuilder {
   // (model.lora_targets) also "attn.wq.lora_a" and "attn.wq.lora_b".
   ValueId linear(const std::string& weight, ValueId x, std::vector<Dim> out);
   // A linear op whose initial values suit a ReLU behind it (He et al. 2015).
-  ValueId relu_linear(const std::string& weight, ValueId x, int64_t features);
+  ValueId relu_linear(const std::string& weight, ValueId x, const Dim& out);
   // A linear op that ends on the residual stream: its initial values may be scaled by depth.
   ValueId project(const std::string& weight, ValueId x);
   ValueId rope(ValueId x);

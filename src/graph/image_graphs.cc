@@ -52,12 +52,23 @@ bool is_dense(const ModelSpec& model, int64_t block) {
   return block_of(model, block).kind == BlockKind::Dense;
 }
 
+// Of two dense blocks one behind the other, the first makes hidden units, which the second reads:
+// so the ranks that share them out exchange nothing between the two.
+bool makes_hidden_units(const ModelSpec& model, int64_t block) {
+  return block > 0 && is_dense(model, block) && is_dense(model, block + 1) &&
+         !makes_hidden_units(model, block - 1);
+}
+Dim features_made_by(const ModelSpec& model, int64_t block) {
+  return {makes_hidden_units(model, block) ? Axis::Hidden : Axis::Feature,
+          block_of(model, block).filters};
+}
+
 // The input of a block or of the head. It is features behind a dense block, and images otherwise.
 ValueId input_of_block(GraphBuilder& g, const ModelSpec& model, int64_t block,
                        const std::string& name) {
   const ImageBlock reads = block_of(model, block);
   if (!is_dense(model, block - 1)) return input_of(g, reads, name);
-  return g.input(name, {Axis::Sample, Dim(Axis::Feature, reads.channels)});
+  return g.input(name, {Axis::Sample, features_made_by(model, block - 1)});
 }
 
 ValueId flat(GraphBuilder& g, ValueId x) { return g.value(x).num_row_dims > 1 ? g.flatten(x) : x; }
@@ -83,7 +94,7 @@ Graph block_graph(const ModelSpec& model, int64_t layer, const std::string& unit
     case BlockKind::Dense:
       break;
   }
-  return g.output(g.relu_linear("fc.w", flat(g, x), block.filters));
+  return g.output(g.relu_linear("fc.w", flat(g, x), features_made_by(model, layer + 1)));
 }
 
 Graph image_head_graph(const ModelSpec& model) {

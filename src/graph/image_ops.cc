@@ -82,9 +82,8 @@ ValueId GraphBuilder::flatten(ValueId x) {
                 {Axis::Sample, Dim(Axis::Feature, features)});
 }
 
-ValueId GraphBuilder::relu_linear(const std::string& weight, ValueId x, int64_t features) {
-  return activation(
-      add_linear(weight, x, {Dim(Axis::Feature, features)}, he_stddev(dims_of(x).back().extent)));
+ValueId GraphBuilder::relu_linear(const std::string& weight, ValueId x, const Dim& out) {
+  return activation(add_linear(weight, x, {out}, he_stddev(dims_of(x).back().extent)));
 }
 
 }  // namespace trireme

@@ -52,6 +52,7 @@ ModelShard shard_model(const ModelSpec& model, const StageShape& shape) {
   shard.held_experts = model.held_experts / shape.ep;
   shard.first_expert = model.first_expert + shard.held_experts * shape.ep_rank;
   shard.tp_overlap = shape.tp_overlap;
+  shard.layers = shape.layers;
   shard.residual = shape.sequence_parallel ? Placement::shard(0) : Placement::invariant();
   return shard;
 }

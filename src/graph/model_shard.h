@@ -54,6 +54,7 @@ struct ModelShard : ModelSpec {
   Placement residual = Placement::invariant();
   // Whether tokens cross the edges of attention and MLP in pieces (RowPieces).
   bool tp_overlap = false;
+  std::vector<LayerRule> layers;  // as StageShape
 };
 
 // What crosses an edge while other rows are multiplied: parts of ranks go round a ring; sums over
@@ -72,6 +73,9 @@ static_assert(backward_of(enter_block(Placement::shard(0))) == leave_block(Place
 
 // Each rank knows the softmax of its own columns of the vocabulary; all then know every rank's.
 constexpr Redistribution join_softmax() { return {Placement::shard(0), Placement::invariant()}; }
+
+// Each rank knows sums over its own images; all then know those of every rank.
+constexpr Redistribution gather_sums() { return {Placement::shard(0), Placement::invariant()}; }
 
 ModelShard shard_model(const ModelSpec& model, const StageShape& shape);
 

@@ -10,6 +10,7 @@
 #include "graph/fuse.h"
 #include "graph/layer_keep.h"
 #include "graph/model_graphs.h"
+#include "graph/op_placement.h"
 #include "graph/param_table.h"
 
 namespace trireme {
@@ -35,6 +36,7 @@ class MoveList {
     if (is_layer && is_new) again_ = runs_again(unit);
     for (size_t i = 0; i < unit.ops.size(); ++i) {
       const Op& op = unit.ops[i];
+      if (gathers_sums(unit, op)) add_sums(unit, op, is_layer && again_[i]);
       if (op.kind != OpKind::Redistribute || op.axis != MeshAxis::Tp) continue;
       if (unit.values[size_t(op.inputs.front())].dims.front() == Axis::SoftmaxPart) {
         add_softmax_parts(unit, op);
@@ -84,6 +86,20 @@ class MoveList {
       move.weights.push_back(full_name(unit, unit.params[size_t(param)]));
     }
     return move;
+  }
+
+  // The moments of every image of a batch norm, and in its backward pass the sums of gradients. The
+  // first unit does all of that in W.
+  void add_sums(const Graph& unit, const Op& op, bool is_again) {
+    const int64_t channels = width_of(unit.values[size_t(op.inputs.front())]);
+    const TensorMove move{.tensor = unit.unit + "." + op.name + ".moments",
+                          .change = gather_sums(),
+                          .global = Shape{num_tokens_, 2 * channels},
+                          .dtype = DType::F32};
+    moves_.forward.push_back(move);
+    const bool is_first = !is_matrix(unit.values[size_t(unit.input)]);
+    (is_first ? moves_.backward_weight : moves_.backward_input).push_back(move);
+    if (is_again) moves_.recompute.push_back(move);
   }
 
   // Tile by tile; the gradient of the parts is each rank's own.

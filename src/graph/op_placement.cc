@@ -24,8 +24,7 @@ Strategy all_alike(const Op& op, Placement placement) {
 }
 
 bool has_cut_columns(const Graph& graph, ValueId value) {
-  const std::span<const Dim> columns = graph.values[size_t(value)].column_dims();
-  return std::any_of(columns.begin(), columns.end(), is_cut);
+  return has_cut_columns(graph.values[size_t(value)]);
 }
 
 // A product contracts the columns of its input: cut columns leave addends, cut outputs are parts.
@@ -75,12 +74,14 @@ std::vector<Strategy> over_tp(const Graph& graph, const Op& op, Placement residu
     case OpKind::SoftmaxParts:
       return {all_alike(op, kReplicate, kRows)};
     case OpKind::CrossEntropy:
-    case OpKind::Pixels:  // every rank has whole images and all filters
-    case OpKind::Convolution:
+      return {all_alike(op, kInvariant)};
+    case OpKind::Pixels:  // takes the rank's images out of the micro-batch
+      return {all_alike(op, kInvariant, residual)};
+    case OpKind::Convolution:  // of whole images, with all filters
     case OpKind::BatchNorm:
     case OpKind::Pool:
     case OpKind::Flatten:
-      return {all_alike(op, kInvariant)};
+      return {all_alike(op, residual)};
     case OpKind::Redistribute:
       break;
   }
@@ -169,18 +170,28 @@ bool is_cut_by_tp(Axis axis) {
   }
 }
 
+bool has_cut_columns(const Value& value) {
+  const std::span<const Dim> columns = value.column_dims();
+  return std::any_of(columns.begin(), columns.end(), is_cut);
+}
+
 Placement placement_of(const Param& param) {
   if (std::any_of(param.rows.begin(), param.rows.end(), is_cut)) return kRows;
   if (std::any_of(param.columns.begin(), param.columns.end(), is_cut)) return kColumns;
   return kInvariant;
 }
 
-bool grad_is_addend(const Param& param, const Strategy& over_tp) {
-  if (param.balance_rate > 0.0) return false;  // counts, which are the same on all
-  if (param.running_rate > 0.0) return false;  // likewise statistics
-  if (param.is_adapter) return true;           // beside a matrix of which each rank has a part
+bool grad_is_addend(const Op& op, const Param& param, const Strategy& over_tp) {
+  if (param.balance_rate > 0.0) return false;      // counts, which are the same on all
+  if (op.kind == OpKind::BatchNorm) return false;  // likewise sums over all images
+  if (param.is_adapter) return true;               // beside a matrix of which each rank has a part
   const Placement grad = dual(over_tp.outputs.front());
   return grad == kPartial || grad.kind == Placement::Kind::Shard;
+}
+
+bool gathers_sums(const Graph& graph, const Op& op) {
+  return op.kind == OpKind::BatchNorm &&
+         graph.values[size_t(op.inputs.front())].placement.tp == kRows;
 }
 
 }  // namespace trireme

@@ -265,7 +265,7 @@ class TensorLister {
   // Scratch of one size is one piece, whatever op needs it.
   void add_convolution() {
     ImageWindow window = op_.window;
-    window.images = tokens_.all;
+    window.images = tokens_.residual;
     const int64_t bytes = convolution_scratch(window, 1, last_extent(op_.inputs.front()),
                                               last_extent(op_.outputs.front()), shape_.compute)
                               .bytes();
@@ -273,7 +273,8 @@ class TensorLister {
     add(convolution_scratch_name(bytes), Shape{bytes}, DType::U8, Lifetime::Scratch);
   }
 
-  // Legend: B images, C channels. W joins the moments once more, in the order of micro-batches.
+  // Legend: B images of the micro-batch, b of them those of this rank, C channels. W joins the
+  // moments once more, in the order of micro-batches.
   void add_batch_norm() {
     const int64_t C = last_extent(op_.inputs.front());
     const Shape moments{tokens_.all, 2, C};
@@ -283,6 +284,8 @@ class TensorLister {
     }
     add(fmt::format("{}.sums_B2x{}", op_.name, C), moments, DType::F32, Lifetime::WeightGrad);
     add(fmt::format("{}.total_2x{}", op_.name, C), Shape{2, C}, DType::F32, Lifetime::WeightGrad);
+    if (!gathers_sums(graph_, op_)) return;
+    add(batch_norm_part_name(C), Shape{tokens_.residual, 2, C}, DType::F32, Lifetime::Scratch);
   }
   int64_t last_extent(ValueId id) const { return graph_.values[size_t(id)].dims.back().extent; }
 
@@ -300,7 +303,10 @@ TokenCounts::TokenCounts(const ModelShard& shard, const StageShape& shape)
     : sequences(shape.micro_sequences),
       all(shape.micro_sequences * shard.local_len()),
       residual(local_shape(Shape{all}, shard.residual, shape.tp, shape.tp_rank).num_elements()),
-      is_split(shard.residual.kind == Placement::Kind::Shard) {}
+      first(0),
+      is_split(shard.residual.kind == Placement::Kind::Shard) {
+  if (is_split) first = balanced_begin(all, shape.tp, shape.tp_rank);
+}
 
 std::vector<DocumentTensor> document_tensors(const TokenCounts& tokens, const StageShape& shape) {
   if (!shape.documents) return {};
@@ -319,6 +325,10 @@ std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelSh
 
 std::string convolution_scratch_name(int64_t bytes) {
   return fmt::format("convolution.scratch_{}", bytes);
+}
+
+std::string batch_norm_part_name(int64_t channels) {
+  return fmt::format("batch_norm.part_b2x{}", channels);
 }
 
 std::string slice_sum_name(int level) { return fmt::format("slices.sum_TC[{}]", level); }

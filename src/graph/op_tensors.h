@@ -31,6 +31,7 @@ struct TokenCounts {
   int64_t sequences;
   int64_t all;
   int64_t residual;
+  int64_t first;  // of the part, in the whole
   bool is_split;  // each tp rank has its own part of the residual stream
 };
 
@@ -65,6 +66,9 @@ inline constexpr const char* kLargestLogits = "logits.max_H";
 
 // Scratch of a convolution's backward pass; it has so many bytes.
 std::string convolution_scratch_name(int64_t bytes);
+
+// Scratch for what a rank's own images add to the sums of a batch norm, before they are gathered.
+std::string batch_norm_part_name(int64_t channels);
 
 // The scratch in which sums over slices meet, by level of their tree.
 std::string slice_sum_name(int level);

@@ -22,7 +22,7 @@ const Op& reader_of(const Graph& unit, const Param& param) {
 
 bool grad_is_addend(const Graph& unit, const Param& param, const StageShape& shape) {
   const Op& op = reader_of(unit, param);
-  return grad_is_addend(param, strategies_of(unit, op, MeshAxis::Tp, shape).front());
+  return grad_is_addend(op, param, strategies_of(unit, op, MeshAxis::Tp, shape).front());
 }
 
 }  // namespace

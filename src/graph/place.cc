@@ -99,16 +99,20 @@ class Placer {
   std::vector<ValuePlacement> placements_;
 };
 
+// Samples and losses are no matrices.
+ValuePlacement border_placement(const Value& value, const StageShape& layout) {
+  if (!is_matrix(value)) return {Placement::invariant()};
+  return {has_cut_columns(value) ? Placement::shard(1) : residual_placement(layout)};
+}
+
 }  // namespace
 
 ValuePlacement input_placement(const Graph& graph, const StageShape& layout) {
-  const bool is_sample = !is_matrix(graph.values[size_t(graph.input)]);
-  return {is_sample ? Placement::invariant() : residual_placement(layout)};
+  return border_placement(graph.values[size_t(graph.input)], layout);
 }
 
 ValuePlacement output_placement(const Graph& graph, const StageShape& layout) {
-  const bool is_loss = !is_matrix(graph.values[size_t(graph.output)]);
-  return {is_loss ? Placement::invariant() : residual_placement(layout)};
+  return border_placement(graph.values[size_t(graph.output)], layout);
 }
 
 Graph place(const Graph& graph, const StageShape& layout) { return Placer(graph, layout).run(); }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "graph/layer_strategy.h"
 #include "graph/model_graphs.h"
 #include "graph/stack.h"
 
@@ -12,7 +13,10 @@ void for_each_param(
     const std::function<void(int unit, const Graph& graph, const Param& param)>& visit) {
   bool has_table = false;
   int unit = -1;
-  for_each_unit(model, stage, stack, [&](const Graph& graph, bool) {
+  const auto stacked = [&](Graph unit) {
+    return stack(leave_whole(std::move(unit), shard.layers));
+  };
+  for_each_unit(model, stage, stacked, [&](const Graph& graph, bool) {
     ++unit;
     for (const Param& param : graph.params) {
       if (param.name == kTokenTable && std::exchange(has_table, true)) continue;

@@ -23,6 +23,7 @@ struct ToForeign {
     return std::max<int64_t>(0, *field.value);
   }
   ForeignValue operator()(const MixtureField& field) const { return *field.file; }
+  ForeignValue operator()(const LayersField& field) const { return layer_rules_text(*field.rules); }
 };
 
 }  // namespace

@@ -229,9 +229,9 @@ class UnitPlanner {
     return {space, "", shape_.compute, buffer.rows, buffer.cols, 0, buffer.cols};
   }
   // Gradients that an op needs beside those of values.
-  Stored grad_tensor(const std::string& name, int64_t rows) {
-    own_grads_.insert({name, {rows, shard_.d_model}});
-    return {Space::Scratch, name, shape_.compute, rows, shard_.d_model, 0, shard_.d_model};
+  Stored grad_tensor(const std::string& name, int64_t rows, int64_t cols) {
+    own_grads_.insert({name, {rows, cols}});
+    return {Space::Scratch, name, shape_.compute, rows, cols, 0, cols};
   }
 
   // Nothing flows into tokens, or into what lies before the first unit.
@@ -304,14 +304,14 @@ class UnitPlanner {
     // A unit with nothing before it may overwrite gradients that are its own.
     const bool may_overwrite = op.late_residual < 0 && dy.space != Space::OutputGrad;
     if (!op.dropout.empty() && !may_overwrite) {
-      m.dropped_grad = grad_tensor("d" + op.dropout + "_TC", dy.rows);
+      m.dropped_grad = grad_tensor("d" + op.dropout + "_TC", dy.rows, dy.cols);
     }
     m.gathered_grad = m.dropped_grad;
     if (tokens_.is_split) {
       if (op.kind == OpKind::Lookup) edge_buffer(value(op.outputs.front()));
       m.gathered_grad = op.kind == OpKind::Lookup
                             ? scratch_matrix(kEdge, tokens_.all)
-                            : grad_tensor("d" + op.name + ".gathered_TC", tokens_.all);
+                            : grad_tensor("d" + op.name + ".gathered_TC", tokens_.all, dy.cols);
     }
     if (op.late_residual >= 0) {
       const InputGrad sum = alias_grad(op.late_residual, dy);
@@ -384,7 +384,8 @@ class UnitPlanner {
                          : op.inputs.empty()          ? Stored{}
                                                       : m.inputs.front();
       if (op.enter && tokens_.is_split) add_edge(value(op.inputs.front()));
-      m.partial = op.leave && tokens_.is_split ? scratch_matrix(kEdge, tokens_.all) : m.all_outputs;
+      m.partial =
+          op.leave && tokens_.is_split ? edge_matrix(value(op.outputs.front())) : m.all_outputs;
       if (op.leave && tokens_.is_split) add_edge(value(op.outputs.front()));
       m.early_residual = stored(op.early_residual);
       m.late_residual = stored(op.late_residual);

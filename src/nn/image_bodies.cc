@@ -4,13 +4,16 @@
 
 #include "base/check.h"
 #include "kernels/pool/pool.h"
+#include "sharding/redistribute.h"
 
 namespace trireme {
 namespace {
 
+TokenCounts images_of(const OpBinding& b) { return {b.model(), b.shape()}; }
+
 ImageWindow window_of(const OpBinding& b) {
   ImageWindow window = b.op().window;
-  window.images = b.shape().micro_sequences;
+  window.images = images_of(b).residual;
   return window;
 }
 
@@ -47,7 +50,8 @@ void write_pixels(Stream& stream, const uint8_t* bytes, int64_t stride, int64_t 
 }  // namespace
 
 PixelsBody::PixelsBody(const OpBinding& b)
-    : images_(b.shape().micro_sequences),
+    : first_(images_of(b).first),
+      images_(images_of(b).residual),
       sample_words_(b.model().sample_words()),
       words_(b.tokens()),
       y_PC_(b.output()) {
@@ -56,8 +60,8 @@ PixelsBody::PixelsBody(const OpBinding& b)
 
 void PixelsBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
   const MatrixRef y_PC = m(y_PC_);
-  const auto* bytes = static_cast<const uint8_t*>(m(words_).data);
   const int64_t stride = sample_words_ * int64_t(sizeof(int32_t));
+  const auto* bytes = static_cast<const uint8_t*>(m(words_).data) + first_ * stride;
   if (y_PC.dtype == DType::F32) {
     write_pixels<float>(ctx.stream, bytes, stride, images_, y_PC);
   } else {
@@ -102,6 +106,7 @@ void ConvolutionBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const Slo
 
 BatchNormBody::BatchNormBody(const OpBinding& b)
     : image_rows_(b.output_value().inner_rows()),
+      all_rows_(image_rows_ * images_of(b).all),
       eps_(static_cast<float>(b.model().norm_eps)),
       gain_C_(b.vector(".gain")),
       bias_C_(b.vector(".bias")),
@@ -111,6 +116,7 @@ BatchNormBody::BatchNormBody(const OpBinding& b)
       y_PC_(b.output()),
       dy_PC_(b.output_grad()),
       dx_(input_grad_of(b)),
+      part_b2C_(b.tensor(batch_norm_part_name(b.output_value().dims.back().extent))),
       moments_B2C_(statistic(b, ".moments_B2C")),
       mean_C_(statistic(b, ".mean_C")),
       rstd_C_(statistic(b, ".rstd_C")),
@@ -129,10 +135,21 @@ void BatchNormBody::take_running_statistics(Ctx& ctx, const SlotMemory& m) const
   for (int64_t c = 0; c < rstd_C.num_elements(); ++c) rstd[c] = 1.0f / std::sqrt(rstd[c] + eps_);
 }
 
+TensorRef BatchNormBody::own_sums(const SlotMemory& m, const TensorAt& all_B2C) const {
+  return m(part_b2C_ ? part_b2C_ : all_B2C);
+}
+
+void BatchNormBody::gather(Ctx& ctx, const SlotMemory& m, const TensorAt& all_B2C) const {
+  if (!part_b2C_) return;
+  const TensorRef all = m(all_B2C);
+  redistribute(ctx.tp, gather_sums(), all.shape, m(part_b2C_), all, {});
+}
+
 void BatchNormBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
   const MatrixRef x_PC = m(x_PC_);
   if (info.training) {
-    ctx.kernels.batch_norm_moments(ctx.stream, {x_PC, image_rows_, m(moments_B2C_)});
+    ctx.kernels.batch_norm_moments(ctx.stream, {x_PC, image_rows_, own_sums(m, moments_B2C_)});
+    gather(ctx, m, moments_B2C_);
     ctx.kernels.batch_norm_statistics(ctx.stream,
                                       {m(moments_B2C_), image_rows_, eps_, m(mean_C_), m(rstd_C_)});
   } else {
@@ -145,13 +162,14 @@ void BatchNormBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemo
 void BatchNormBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
   const MatrixRef dy_PC = m(dy_PC_), x_PC = m(x_PC_), dx_PC = m(dx_.dest);
   const TensorRef mean_C = m(mean_C_), rstd_C = m(rstd_C_), total_2C = m(total_2C_);
-  ctx.kernels.batch_norm_backward_sums(ctx.stream,
-                                       {dy_PC, x_PC, mean_C, rstd_C, image_rows_, m(sums_B2C_)});
+  ctx.kernels.batch_norm_backward_sums(
+      ctx.stream, {dy_PC, x_PC, mean_C, rstd_C, image_rows_, own_sums(m, sums_B2C_)});
+  gather(ctx, m, sums_B2C_);
   ctx.kernels.batch_norm_backward_weight(ctx.stream, {m(sums_B2C_), total_2C});
   if (!dx_PC) return;
   const Write write = begin_sum(ctx, m(dx_.addend), dx_PC);
   ctx.kernels.batch_norm_backward_input(
-      ctx.stream, {dy_PC, x_PC, mean_C, rstd_C, gain_C_, total_2C, dy_PC.rows, dx_PC, write});
+      ctx.stream, {dy_PC, x_PC, mean_C, rstd_C, gain_C_, total_2C, all_rows_, dx_PC, write});
 }
 
 // Joins the statistics once more, because F does not know whether the sum over micro-batches has

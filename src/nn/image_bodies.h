@@ -7,7 +7,8 @@
 namespace trireme {
 
 // The ops of nets of images. Legend: P pixels that an op reads, Q pixels that it makes, C channels,
-// F filters, K elements of a filter, B images of the micro-batch.
+// F filters, K elements of a filter, B images of the micro-batch. Where the tp ranks share out the
+// images, P and Q count pixels of this rank's b images.
 
 // y = (byte - 127.5) / 64: about 0 on average with a spread of about 1. bf16 holds it exactly.
 class PixelsBody final : public OpBody {
@@ -16,7 +17,7 @@ class PixelsBody final : public OpBody {
   void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
 
  private:
-  int64_t images_, sample_words_;
+  int64_t first_, images_, sample_words_;  // this rank's images
   TensorAt words_;
   MatrixAt y_PC_;
 };
@@ -41,7 +42,8 @@ class ConvolutionBody final : public OpBody {
 };
 
 // y = (x - mean) * rstd * gain + bias by the statistics of the micro-batch; without training, by
-// the parameters mean and variance.
+// the parameters mean and variance. Ranks with parts of the images gather the sums of every image,
+// so all of them have the statistics and gradients of one rank with all images.
 class BatchNormBody final : public OpBody {
  public:
   explicit BatchNormBody(const OpBinding& b);
@@ -52,12 +54,16 @@ class BatchNormBody final : public OpBody {
 
  private:
   void take_running_statistics(Ctx& ctx, const SlotMemory& m) const;
+  // Where the sums over this rank's images are written, and those of all images are gathered from.
+  TensorRef own_sums(const SlotMemory& m, const TensorAt& all_B2C) const;
+  void gather(Ctx& ctx, const SlotMemory& m, const TensorAt& all_B2C) const;
 
-  int64_t image_rows_;
+  int64_t image_rows_, all_rows_;  // of one image, and of all images of the micro-batch
   float eps_;
   TensorRef gain_C_, bias_C_, running_mean_C_, running_variance_C_;
   MatrixAt x_PC_, y_PC_, dy_PC_;
   InputGradAt dx_;
+  TensorAt part_b2C_;  // absent: this rank has all images
   TensorAt moments_B2C_, mean_C_, rstd_C_, sums_B2C_, total_2C_;
   TensorAt dgain_C_, dbias_C_, mean_sum_C_, variance_sum_C_;
 };

@@ -8,11 +8,10 @@
 #include "compile/kernel_price.h"
 #include "compile/link_cost.h"
 #include "compile/step_price.h"
+#include "graph/all_passes.h"
 #include "graph/model_graphs.h"
 #include "graph/moves.h"
 #include "graph/param_table.h"
-#include "graph/place.h"
-#include "graph/stack.h"
 #include "predict/piece_times.h"
 #include "sim/simulate_overlap.h"
 
@@ -28,7 +27,7 @@ struct ProductsBeside {
 
 ProductsBeside products_beside_moves(const ModelSpec& model, const StageShape& shape,
                                      const Hardware& hardware) {
-  const Graph placed = place(stack(layer_graph(model, 0)), shape);
+  const Graph placed = placed_graph(layer_graph(model, 0), shape);
   const std::vector<OpWork> works = op_works(placed, shard_model(model, shape), shape);
   ProductsBeside beside;
   for (const Op& move : placed.ops) {
@@ -84,7 +83,7 @@ class Pricer {
       const bool is_of_layer = move.tensor.find("layers.") != std::string::npos;
       const double before_s = sum_.seconds;
       add({move});
-      if (!is_of_layer) continue;
+      if (!is_of_layer || beside_s.empty()) continue;
       const double product_s = beside_s[next++ % beside_s.size()];
       const double whole_s = sum_.seconds - before_s;
       const double slowed_s = slowdown_s(product_s, whole_s, hardware_.overlap_share);

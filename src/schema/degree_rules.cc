@@ -63,6 +63,10 @@ DegreeRules valid(DegreeRules requirements) {
   return requirements;
 }
 DegreeRules tensor_requirements(const ModelSpec& model) {
+  if (model.reads_images()) {
+    return valid({{Kind::IsAtMost, "the features that the head reads,", model.d_ff},
+                  {Kind::IsAtMost, "model.vocab_size", model.vocab_size}});
+  }
   return valid({{Kind::Divides, "model.heads", model.heads},
                 {Kind::FitsInto, "model.kv_heads", model.kv_heads},
                 {Kind::IsAtMost, "model.d_ff", model.d_ff},
@@ -190,7 +194,8 @@ Status check_degrees(const ModelSpec& model, const Mesh& mesh, ContextExchange e
 void degree_rules(ConfigRules& rules, const RunConfig& config, int64_t data_vocab_size) {
   const ModelSpec model = with_defaults(config.model, data_vocab_size);
   const ParallelConfig& parallel = config.parallel;
-  check_degree(rules, "parallel.tp", parallel.tp, tensor_requirements(model), model.heads);
+  check_degree(rules, "parallel.tp", parallel.tp, tensor_requirements(model),
+               model.reads_images() ? config.batch.micro_sequences : model.heads);
   rules.require(!needs_query_latent(model, parallel.tp), "parallel.tp", kNeedsQueryLatent,
                 "set parallel.tp = 1, or give model.q_lora_rank a width");
   slice_rules(rules, config, model);

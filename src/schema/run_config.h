@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "schema/layer_rules.h"
 #include "schema/run_config_choices.h"
 
 namespace trireme {
@@ -142,8 +143,9 @@ struct ParallelConfig {
   bool tp_overlap = false;
   bool pair = false;  // DualPipe: F&BW pairs run beside each other
   ContextExchange context = ContextExchange::Ring;
-  int64_t bucket_bytes = 0;  // gradients that are reduced together; 0: each unit separately
-  int prefetch = 1;          // units whose parameters or gradients are in transfer
+  std::vector<LayerRule> layers;  // empty: the usual strategy of every layer
+  int64_t bucket_bytes = 0;       // gradients that are reduced together; 0: each unit separately
+  int prefetch = 1;               // units whose parameters or gradients are in transfer
 };
 
 struct MemoryConfig {

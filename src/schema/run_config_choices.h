@@ -134,6 +134,15 @@ struct ChoiceTable<ContextExchange> {
   static constexpr ContextExchange last = ContextExchange::AllToAll;
 };
 
+// How the tp ranks share out a layer: each has all weights and a part of the samples, or a part of
+// the weights and all samples.
+enum class LayerStrategy : uint8_t { Data, Tensor };
+template <>
+struct ChoiceTable<LayerStrategy> {
+  static constexpr std::string_view names[] = {"data", "tensor"};
+  static constexpr LayerStrategy last = LayerStrategy::Tensor;
+};
+
 // Fit: the planner chooses the values one by one.
 enum class Recompute : uint8_t { None, Selective, Full, Fit };
 template <>

@@ -42,6 +42,11 @@ class FieldList {
     fields_.push_back({section_, name, doc, effect, {}, value});
   }
 
+  void add_layers(std::string_view name, std::vector<LayerRule>& value, FieldEffect effect,
+                  std::string_view doc) {
+    fields_.push_back({section_, name, doc, effect, {}, LayersField{&value}});
+  }
+
   std::vector<ConfigField> take() { return std::move(fields_); }
 
  private:
@@ -275,8 +280,10 @@ void optim_fields(FieldList& list, OptimConfig& optim) {
 void parallel_fields(FieldList& list, ParallelConfig& parallel) {
   list.section("parallel");
   list.add("dp", parallel.dp, kLayout, "data-parallel degree: splits the batch");
-  list.add("tp", parallel.tp, kMesh,
-           "tensor-parallel degree: splits attention heads and the hidden units of the MLP");
+  list.add(
+      "tp", parallel.tp, kMesh,
+      "tensor-parallel degree: splits attention heads and the hidden units of the MLP; in nets "
+      "of images, the images at convolutions and the units of dense layers");
   list.add("pp", parallel.pp, kLayout, "pipeline-parallel degree: splits the layers into stages");
   list.add("cp", parallel.cp, kResults, "context-parallel degree: splits each sequence");
   list.add("ep", parallel.ep, kResults,
@@ -305,6 +312,12 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
   list.add("context", parallel.context, kResults,
            "how queries meet the keys of other cp ranks; ring: keys and values travel around a "
            "ring; all_to_all: each rank computes some of the heads for whole sequences");
+  list.add_layers(
+      "layers", parallel.layers, kResults,
+      "how the tp ranks share out layers, by patterns for their names, in which * stands "
+      "for any text and of which the first that matches says; data: every rank has all "
+      "weights of the layer and some of the samples; tensor: some of the weights and all "
+      "samples; empty: data for convolutions, tensor for every other layer");
   list.add("sequence", parallel.sequence, kResults,
            "sequence parallelism: the tp ranks also split the residual stream along the sequence");
   list.add("tp_overlap", parallel.tp_overlap, kMesh,
@@ -528,6 +541,15 @@ std::string mixture_text(const std::vector<WeightedFile>& mixture) {
   return "[" + text + "]";
 }
 
+std::string layer_rules_text(const std::vector<LayerRule>& rules) {
+  std::string text;
+  for (const LayerRule& rule : rules) {
+    text += fmt::format("{}{{match = {}, strategy = {}}}", text.empty() ? "" : ", ",
+                        quoted(rule.match), quoted(std::string(name_of(rule.strategy))));
+  }
+  return "[" + text + "]";
+}
+
 namespace {
 
 struct TomlText {
@@ -546,6 +568,7 @@ struct TomlText {
   std::string operator()(const MixtureField& field) const {
     return field.mixture->empty() ? quoted(*field.file) : mixture_text(*field.mixture);
   }
+  std::string operator()(const LayersField& field) const { return layer_rules_text(*field.rules); }
 };
 
 struct TypeName {
@@ -561,6 +584,10 @@ struct TypeName {
   }
   std::string_view operator()(const MixtureField&) const {
     return "a path, or a list such as [{path = \"a.tok\", weight = 2.0}]";
+  }
+  std::string_view operator()(const LayersField&) const {
+    return "a list such as [{match = \"fc*\", strategy = \"tensor\"}] with the strategies data and "
+           "tensor";
   }
 };
 

@@ -38,8 +38,13 @@ struct MixtureField {
   std::vector<WeightedFile>* mixture = nullptr;  // empty unless the value is a list
 };
 
+// A list of patterns for the names of layers, each with a strategy.
+struct LayersField {
+  std::vector<LayerRule>* rules = nullptr;
+};
+
 using FieldValue = std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*,
-                                ChoiceField, StepsField, MixtureField>;
+                                ChoiceField, StepsField, MixtureField, LayersField>;
 
 // A field of RUN.toml, bound to a configuration. Parsing, --set, printing, JSON, validation of
 // names, docs/configuration.md and shell completion all use this one table.

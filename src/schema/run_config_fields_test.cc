@@ -25,6 +25,7 @@ struct Address {
   const void* operator()(const ChoiceField& field) const { return field.value; }
   const void* operator()(const StepsField& field) const { return field.value; }
   const void* operator()(const MixtureField& field) const { return field.file; }
+  const void* operator()(const LayersField& field) const { return field.rules; }
 };
 
 template <typename T, size_t... I>
@@ -104,6 +105,8 @@ TEST(ConfigText, EqualityLooksAtEveryField) {
             *value.value += 1;
           } else if constexpr (std::is_same_v<T, MixtureField>) {
             value.mixture->push_back({"x", 0.5});
+          } else if constexpr (std::is_same_v<T, LayersField>) {
+            value.rules->push_back({"x", LayerStrategy::Data});
           } else if constexpr (std::is_same_v<T, ChoiceField>) {
             *value.value = static_cast<unsigned char>((*value.value + 1) % value.names.size());
           } else if constexpr (std::is_same_v<T, std::string>) {

@@ -32,6 +32,13 @@ struct JsonValue {
     }
     return list;
   }
+  ordered_json operator()(const LayersField& field) const {
+    ordered_json list = ordered_json::array();
+    for (const LayerRule& rule : *field.rules) {
+      list.push_back({{"match", rule.match}, {"strategy", name_of(rule.strategy)}});
+    }
+    return list;
+  }
 };
 
 }  // namespace

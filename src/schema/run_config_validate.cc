@@ -343,6 +343,21 @@ void image_run_rules(ConfigRules& rules, const RunConfig& config) {
   rules.size("data.crop_margin", config.data.crop_margin, 0, 4096);
   if (!is_net) return;
   rules.require(config.parallel.cp == 1, "parallel.cp", "cannot cut an image", "set it to 1");
+  const int64_t images = config.batch.micro_sequences, tp = config.parallel.tp;
+  rules.require(
+      images < 1 || tp < 1 || images % tp == 0, "batch.micro_sequences",
+      fmt::format("must be a multiple of parallel.tp = {}, whose ranks share out the images", tp),
+      fmt::format("try {}", (images / std::max<int64_t>(tp, 1) + 1) * tp));
+  rules.require(!config.parallel.sequence, "parallel.sequence",
+                "splits sequences of tokens; images are parts over tp without it",
+                "set parallel.sequence = false");
+  rules.require(!config.parallel.tp_overlap, "parallel.tp_overlap", "sends rows of tokens",
+                "set parallel.tp_overlap = false");
+  rules.require(config.parallel.tp == 1 || config.run.reproducible != Reproducible::Mesh,
+                "run.reproducible",
+                "is \"mesh\", which sums gradients in slices of hidden units; those of "
+                "convolutions are sums over the images of tp ranks",
+                "take \"layout\", or set parallel.tp = 1");
   rules.require(!config.data.document_mask, "data.document_mask", "needs tokens",
                 "set it to false");
   rules.require(config.run.sample_every == 0, "run.sample_every",

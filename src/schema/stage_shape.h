@@ -3,8 +3,10 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/dtype.h"
+#include "schema/layer_rules.h"
 #include "schema/run_config_choices.h"
 
 namespace trireme {
@@ -50,9 +52,10 @@ struct StageShape {
   // Number of slices into which every layer is cut whatever tp is, so that sums do not depend on
   // tp. 0: one slice per tp rank (LayerSlices).
   int slices = 0;
-  bool sequence_parallel = false;  // tp ranks also share the tokens of the residual stream
-  bool tp_overlap = false;         // some rows are transferred while others are multiplied
-  int cp = 1;                      // number of ranks that share every sequence (ContextChunks)
+  // The tp ranks also share the tokens of the residual stream; in a net of images, the images.
+  bool sequence_parallel = false;
+  bool tp_overlap = false;  // some rows are transferred while others are multiplied
+  int cp = 1;               // number of ranks that share every sequence (ContextChunks)
   int cp_rank = 0;
   ContextExchange context_exchange = ContextExchange::Ring;
   int ep = 1;  // ranks that share the experts, first along cp, then along dp
@@ -61,6 +64,7 @@ struct StageShape {
   DType grad = DType::F32;  // of the parameters' gradients: fp32 or bf16
   bool documents = false;   // those of one sequence do not see each other (DataConfig)
   bool reports_logits = false;  // attention reports the largest logit of every head (qk_clip)
+  std::vector<LayerRule> layers = {};  // parallel.layers
 
   // True if the layers compute anything again.
   bool recomputes() const {

@@ -40,6 +40,8 @@ class OtherValue {
     *train.mixture = random_() % 2 == 0 ? std::vector<WeightedFile>()
                                         : std::vector<WeightedFile>{{"a.tok", 2.0}, {"b.tok", 1.0}};
   }
+  // Patterns are names of layers, which differ from model to model.
+  void operator()(LayersField layers) const { layers.rules->clear(); }
   void operator()(StepsField steps) const {
     *steps.value = random_() % 8 == 0 ? kAutoSteps : other(*steps.value);
   }

@@ -115,6 +115,8 @@ RunConfig smallest_that_fails(RunConfig config, int64_t vocab_size) {
             } else if constexpr (std::is_same_v<Value, MixtureField>) {
               value.file->clear();
               value.mixture->clear();
+            } else if constexpr (std::is_same_v<Value, LayersField>) {
+              value.rules->clear();
             } else {
               *value = *std::get<Value>(plain.value);
             }

@@ -1,0 +1,197 @@
+#include "graph/layer_strategy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "graph/model_graphs.h"
+#include "graph/op_placement.h"
+#include "schema/param_patterns.h"
+
+namespace trireme {
+namespace {
+
+bool is_layer(const Graph& unit, const Op& op) {
+  return std::any_of(op.params.begin(), op.params.end(),
+                     [&](ParamId id) { return unit.params[size_t(id)].is_matrix(); });
+}
+
+// The axis of the layer's weights that the tp ranks share out, if there is one.
+std::optional<Axis> cut_axis(const Graph& unit, const Op& op) {
+  for (const ParamId id : op.params) {
+    const Param& param = unit.params[size_t(id)];
+    for (const std::vector<Dim>* dims : {&param.rows, &param.columns}) {
+      for (const Dim& dim : *dims) {
+        if (is_cut_by_tp(dim.axis)) return dim.axis;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_of_hidden_units(Axis axis) {
+  return axis == Axis::Hidden || axis == Axis::DenseHidden || axis == Axis::SharedHidden;
+}
+
+void make_whole(std::vector<Dim>& dims, Axis axis) {
+  for (Dim& dim : dims) dim.is_whole = dim.is_whole || dim.axis == axis;
+}
+
+Error no_strategy(const std::string& layer, const Op& op, LayerStrategy strategy,
+                  const std::string& why, const std::string& remedy) {
+  return usage(fmt::format("parallel.layers: {} ({}) has no strategy \"{}\" over tp: {}; {}", layer,
+                           name_of(op.kind), name_of(strategy), why, remedy));
+}
+
+// Walks the units of a model in their order.
+class RuleCheck {
+ public:
+  RuleCheck(const ModelSpec& model, const StageShape& layout)
+      : model_(model), layout_(layout), is_used_(layout.layers.size(), false) {}
+
+  Status run() {
+    for (const Graph& unit :
+         stage_graphs(model_, whole_model(model_), [](Graph graph) { return graph; })) {
+      of_axis_.clear();  // units share no axis but that of the border between them
+      TRIREME_TRY_DONE(check_border(unit));
+      for (const Op& op : unit.ops) {
+        if (is_layer(unit, op)) TRIREME_TRY_DONE(check(unit, op));
+      }
+      leave(unit);
+    }
+    for (size_t i = 0; i < is_used_.size(); ++i) {
+      if (is_used_[i]) continue;
+      return usage(
+          fmt::format("parallel.layers: the pattern \"{}\" matches no layer; this model has {}",
+                      layout_.layers[i].match, fmt::join(names_, ", ")));
+    }
+    return Done{};
+  }
+
+ private:
+  struct Chosen {
+    std::string layer;
+    LayerStrategy strategy;
+  };
+
+  Status check(const Graph& unit, const Op& op) {
+    const std::string layer = layer_name(unit, op);
+    names_.insert(layer.substr(unit.unit.starts_with("layers.") ? unit.unit.size() + 1 : 0));
+    for (size_t i = 0; i < is_used_.size(); ++i) {
+      is_used_[i] = is_used_[i] || matches_layer(layout_.layers[i].match, layer);
+    }
+    const LayerStrategy strategy = strategy_of_layer(unit, op, layout_.layers);
+    TRIREME_TRY_DONE(check_kind(unit, op, layer, strategy));
+    const std::optional<Axis> axis = cut_axis(unit, op);
+    return axis ? check_axis(*axis, {layer, strategy}) : Status(Done{});
+  }
+
+  Status check_kind(const Graph& unit, const Op& op, const std::string& layer,
+                    LayerStrategy strategy) const {
+    const std::optional<Axis> axis = cut_axis(unit, op);
+    if (op.kind == OpKind::Convolution) {
+      if (strategy == LayerStrategy::Data) return Done{};
+      return no_strategy(layer, op, strategy, "every rank has all of its axis channel",
+                         "take \"data\"");
+    }
+    if (strategy == LayerStrategy::Tensor) return Done{};
+    if (op.kind != OpKind::Linear || !axis || !is_of_hidden_units(*axis)) {
+      return no_strategy(layer, op, strategy,
+                         fmt::format("the ops beside it share out its axis {}",
+                                     name_of(axis.value_or(Axis::Width))),
+                         "take \"tensor\"");
+    }
+    if (layout_.tp == 1 || layout_.sequence_parallel) return Done{};
+    return no_strategy(layer, op, strategy, "every rank has all rows of its axis token",
+                       "set parallel.sequence = true, or take \"tensor\"");
+  }
+
+  // Layers that share an axis lie over the ranks in the same way.
+  Status check_axis(Axis axis, const Chosen& chosen) {
+    for (const auto& [other_axis, other] : of_axis_) {
+      if (other_axis != axis || other.strategy == chosen.strategy) continue;
+      return usage(
+          fmt::format("parallel.layers: {} is \"{}\", but {}, with which it shares the axis "
+                      "{}, is \"{}\"; give both the same strategy",
+                      chosen.layer, name_of(chosen.strategy), other.layer, name_of(axis),
+                      name_of(other.strategy)));
+    }
+    of_axis_.emplace_back(axis, chosen);
+    return Done{};
+  }
+
+  // The hidden units that the unit before has made.
+  Status check_border(const Graph& unit) {
+    if (!before_) return Done{};
+    for (const Dim& dim : unit.values[size_t(unit.input)].column_dims()) {
+      if (is_of_hidden_units(dim.axis)) of_axis_.emplace_back(dim.axis, *before_);
+    }
+    return Done{};
+  }
+  void leave(const Graph& unit) {
+    before_.reset();
+    for (const Dim& dim : unit.values[size_t(unit.output)].dims) {
+      if (is_of_hidden_units(dim.axis) && !of_axis_.empty()) before_ = of_axis_.back().second;
+    }
+  }
+
+  const ModelSpec& model_;
+  const StageShape& layout_;
+  std::vector<bool> is_used_;  // [rule]
+  std::set<std::string> names_;
+  std::vector<std::pair<Axis, Chosen>> of_axis_;
+  std::optional<Chosen> before_;
+};
+
+}  // namespace
+
+std::string layer_name(const Graph& unit, const Op& op) {
+  std::string name = op.name;
+  for (const std::string_view ending : {".weight", ".w"}) {
+    if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+  }
+  return unit.unit.starts_with("layers.") ? unit.unit + "." + name : name;
+}
+
+bool matches_layer(const std::string& pattern, const std::string& layer) {
+  for (std::string_view rest = layer;;) {
+    if (matches_pattern(pattern, rest)) return true;
+    const size_t dot = rest.find('.');
+    if (dot == std::string_view::npos) return false;
+    rest.remove_prefix(dot + 1);
+  }
+}
+
+LayerStrategy strategy_of_layer(const Graph& unit, const Op& op,
+                                const std::vector<LayerRule>& rules) {
+  const std::string layer = layer_name(unit, op);
+  for (const LayerRule& rule : rules) {
+    if (matches_layer(rule.match, layer)) return rule.strategy;
+  }
+  return op.kind == OpKind::Convolution ? LayerStrategy::Data : LayerStrategy::Tensor;
+}
+
+Graph leave_whole(Graph stated, const std::vector<LayerRule>& rules) {
+  if (rules.empty()) return stated;
+  for (const Op& op : stated.ops) {
+    if (!is_layer(stated, op)) continue;
+    const std::optional<Axis> axis = cut_axis(stated, op);
+    if (!axis || strategy_of_layer(stated, op, rules) == LayerStrategy::Tensor) continue;
+    for (Value& value : stated.values) make_whole(value.dims, *axis);
+    for (Param& param : stated.params) {
+      make_whole(param.rows, *axis);
+      make_whole(param.columns, *axis);
+    }
+  }
+  return stated;
+}
+
+Status check_layer_rules(const ModelSpec& model, const StageShape& layout) {
+  if (layout.layers.empty()) return Done{};
+  return RuleCheck(model, layout).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,184 @@
+// Hybrid parallelism: the tp ranks share out the images of convolutions and the units of dense
+// layers. Losses and gradients stay within the bounds of one rank, the statistics of batch norms
+// have its bits, and the ranks send what the plan and the closed form say.
+
+#include <gtest/gtest.h>
+
+#include "graph/param_table.h"
+#include "layout_laws.h"
+#include "layout_run.h"
+#include "planner/make_plan.h"
+#include "predict/predict.h"
+#include "schema/image_net.h"
+
+namespace trireme {
+namespace {
+
+struct Net {
+  ModelFamily family = ModelFamily::AlexNet;
+  int64_t layers = 6;
+  int64_t image_size = 63;
+};
+constexpr Net kAlexNet = {};
+constexpr Net kVgg16 = {ModelFamily::Vgg16, 14, 32};
+constexpr Net kConvNet = {ModelFamily::ConvNet, 3, 16};
+constexpr Net kResNet = {ModelFamily::ResNet50, 4, 32};
+
+struct Layout {
+  int dp = 1, tp = 1, pp = 1, zero = 0;
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
+  Recompute recompute = Recompute::None;
+  std::vector<LayerRule> layers = {};
+  int64_t images = 8;  // of a micro-batch
+};
+
+constexpr int64_t kClasses = 10;
+
+RunConfig config_of(const Net& net, const Layout& layout) {
+  RunConfig config;
+  config.model.family = net.family;
+  config.model.layers = net.layers;
+  config.model.image_size = net.image_size;
+  config.model.image_channels = 3;
+  config.model.vocab_size = kClasses;
+  config.model.seq_len = 1;
+  config.data.source = DataSource::Synthetic;
+  config.batch.micro_sequences = layout.images;
+  config.batch.global_sequences = 2 * layout.images;
+  config.parallel.dp = layout.dp;
+  config.parallel.tp = layout.tp;
+  config.parallel.pp = layout.pp;
+  config.parallel.zero = layout.zero;
+  config.parallel.schedule = layout.schedule;
+  config.parallel.layers = layout.layers;
+  config.memory.recompute = layout.recompute;
+  config.precision.compute = ComputeChoice::Fp32;
+  config.run.reproducible = Reproducible::Layout;
+  config.run.threads_per_rank = 1;
+  return config;
+}
+
+RunPlan plan_of(const Net& net, const Layout& layout) {
+  Result<RunPlan> plan = make_plan(config_of(net, layout), {});
+  TRIREME_CHECK(plan.ok(), plan.error().message);
+  return *plan;
+}
+
+LayoutRun run_of(const RunPlan& plan, int steps) {
+  const LayoutRun run = run_layout(plan, {.end = steps, .lr = 1e-3});
+  EXPECT_EQ(run.differences, "");
+  return run;
+}
+
+void expect_near_one_rank(const Net& net, const std::vector<Layout>& layouts) {
+  const LayoutRun one = run_of(plan_of(net, {}), 2);
+  for (const Layout& layout : layouts) {
+    SCOPED_TRACE(testing::Message() << "dp " << layout.dp << ", tp " << layout.tp << ", pp "
+                                    << layout.pp << ", zero " << layout.zero);
+    expect_near(run_of(plan_of(net, layout), 2), one);
+  }
+}
+
+TEST(ParityOfHybridNets, NetsWithBatchNorm) {
+  expect_near_one_rank(kConvNet, {{.tp = 2},
+                                  {.tp = 4, .recompute = Recompute::Full},
+                                  {.dp = 2, .tp = 2, .zero = 1},
+                                  {.dp = 2, .tp = 2, .pp = 2, .zero = 3},
+                                  {.tp = 2, .pp = 2, .schedule = ScheduleKind::ZbH1}});
+  expect_near_one_rank(kResNet, {{.tp = 2, .recompute = Recompute::Selective}});
+}
+
+// The running statistics come from the forward pass of the first step alone, before any weight has
+// changed.
+TEST(ParityOfHybridNets, StatisticsOfBatchNormsHaveTheBitsOfOneRank) {
+  const LayoutRun one = run_layout(plan_of(kConvNet, {}), {.end = 1, .evaluates = false});
+  const LayoutRun four = run_layout(plan_of(kConvNet, {.tp = 4}), {.end = 1, .evaluates = false});
+  int num_compared = 0;
+  for (const auto& [name, values] : one.weights) {
+    if (!name.ends_with(".mean") && !name.ends_with(".variance")) continue;
+    EXPECT_EQ(four.weights.at(name), values) << name;
+    ++num_compared;
+  }
+  EXPECT_EQ(num_compared, 2 * 4);
+}
+
+// Bytes that all ranks send in a step over all axes but the one that joins losses and norms.
+int64_t planned_bytes(const RunPlan& plan) {
+  int64_t bytes = 0;
+  for (int position = 0; position < plan.num_ranks(); ++position) {
+    for (const auto& [axis, sent] :
+         predict_traffic(plan, rank_plan(plan, position), plan.num_ranks())) {
+      if (axis != "world") bytes += sent;
+    }
+  }
+  return bytes;
+}
+
+int64_t params_of(const ModelSpec& model, const std::string& ending) {
+  int64_t elements = 0;
+  for (const ParamSpec& param : param_table(model, whole_model(model))) {
+    if (param.name.ends_with(ending)) elements += param.shape.num_elements();
+  }
+  return elements;
+}
+
+// Per micro-batch of B images on p ranks: the X features that the first dense layer reads are
+// gathered twice, and their gradients summed; the D features that the head reads are summed once
+// and gathered twice, their gradients gathered and summed; the softmax has 3 p numbers of an image.
+// Once per step the gradients of the convolutions are summed. Those of their biases are so small
+// that every rank sends them to every other.
+int64_t bytes_of_form(const ModelSpec& model, int64_t p, int64_t B, int64_t microbatches) {
+  const int64_t X = block_of(model, model.layers - 1).features(), D = model.d_model;
+  const int64_t features = B * (3 * X + 5 * D + 3 * p);
+  const int64_t sums = 2 * params_of(model, "conv.w") + p * params_of(model, "conv.b");
+  return 4 * (p - 1) * (microbatches * features + sums);
+}
+
+void expect_one_rank_and_the_closed_form(const Net& net, int most_ranks) {
+  const LayoutRun one = run_of(plan_of(net, {}), 2);
+  for (int tp = 2; tp <= most_ranks; tp *= 2) {
+    SCOPED_TRACE(testing::Message() << "tp " << tp);
+    const RunPlan plan = plan_of(net, {.tp = tp});
+    const int64_t bytes = bytes_of_form(plan.model, tp, 8, 2);
+    EXPECT_EQ(planned_bytes(plan), bytes);
+    const LayoutRun run = run_of(plan, 2);
+    expect_near(run, one);
+    EXPECT_EQ(run.sent_bytes.at("tp"), 2 * bytes);
+  }
+}
+
+TEST(ParityOfHybridNets, DenseLayersInPartsSendTheClosedForm) {
+  expect_one_rank_and_the_closed_form(kAlexNet, 2);
+}
+TEST(ParityOfHybridNetsInFull, AlexNet) { expect_one_rank_and_the_closed_form(kAlexNet, 8); }
+TEST(ParityOfHybridNetsInFull, Vgg16) { expect_one_rank_and_the_closed_form(kVgg16, 8); }
+TEST(ParityOfHybridNetsInFull, OtherLayouts) {
+  expect_near_one_rank(kAlexNet, {{.tp = 2, .pp = 2, .schedule = ScheduleKind::ZbH1},
+                                  {.dp = 2, .tp = 2, .zero = 2},
+                                  {.tp = 2, .layers = {{"fc*", LayerStrategy::Data}}}});
+}
+
+// On eight ranks at 224 x 224 pixels and 128 images.
+TEST(ParityOfHybridNets, SendLessThanAFifthOfDataParallelism) {
+  for (Net net : {kAlexNet, kVgg16}) {
+    net.image_size = 224;
+    RunConfig hybrid = config_of(net, {.tp = 8, .images = 128});
+    hybrid.batch.global_sequences = 128;
+    hybrid.run.reproducible = Reproducible::Fixed;
+    RunConfig data = hybrid;
+    data.parallel.tp = 1;
+    data.parallel.dp = 8;
+    data.batch.micro_sequences = 16;
+    const auto bytes = [](const RunConfig& config) {
+      Result<RunPlan> plan = make_plan(config, {});
+      TRIREME_CHECK(plan.ok(), plan.error().message);
+      return planned_bytes(*plan);
+    };
+    const int64_t by_hybrid = bytes(hybrid), by_data = bytes(data);
+    EXPECT_LE(5 * by_hybrid, by_data) << name_of(net.family);
+    EXPECT_EQ(by_hybrid, bytes_of_form(with_defaults(hybrid.model, 0), 8, 128, 1));
+  }
+}
+
+}  // namespace
+}  // namespace trireme
