@@ -128,11 +128,11 @@ TEST(LoadConfig, AMisspeltKeyNamesTheMeantOneWithFileAndLine) {
         << message;
   }
   EXPECT_EQ(error_of(from_text("[modle]\nlayers = 1\n")),
-            "run.toml:2: modle.layers is unknown; did you mean model.layers?");
+            "run.toml:2: modle.layers is unknown; did you mean model.layers or parallel.layers?");
   EXPECT_EQ(error_of(from_text("[modle]\n")),
             "run.toml:1: modle is no section; did you mean [model]?");
   EXPECT_EQ(error_of(from_text("layers = 1\n")),
-            "run.toml:1: layers is unknown; did you mean model.layers?");
+            "run.toml:1: layers is unknown; did you mean model.layers or parallel.layers?");
   EXPECT_EQ(error_of(with_overrides({"paralel.tp=2"})),
             "--set paralel.tp=2: paralel.tp is unknown; did you mean parallel.tp?");
 }
