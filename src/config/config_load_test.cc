@@ -128,7 +128,7 @@ TEST(LoadConfig, AMisspeltKeyNamesTheMeantOneWithFileAndLine) {
         << message;
   }
   EXPECT_EQ(error_of(from_text("[modle]\nlayers = 1\n")),
-            "run.toml:2: modle.layers is unknown; did you mean model.layers or parallel.layers?");
+            "run.toml:2: modle.layers is unknown; did you mean model.layers?");
   EXPECT_EQ(error_of(from_text("[modle]\n")),
             "run.toml:1: modle is no section; did you mean [model]?");
   EXPECT_EQ(error_of(from_text("layers = 1\n")),

@@ -64,7 +64,7 @@ DegreeRules valid(DegreeRules requirements) {
 }
 DegreeRules tensor_requirements(const ModelSpec& model) {
   if (model.reads_images()) {
-    return valid({{Kind::IsAtMost, "the features that the head reads,", model.d_ff},
+    return valid({{Kind::IsAtMost, "the features that the head reads", model.d_ff},
                   {Kind::IsAtMost, "model.vocab_size", model.vocab_size}});
   }
   return valid({{Kind::Divides, "model.heads", model.heads},

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/param_table.h"
+#include "layout_case.h"
 #include "layout_laws.h"
 #include "layout_run.h"
 #include "planner/make_plan.h"
@@ -156,6 +157,18 @@ TEST(ParityOfHybridNetsInFull, OtherLayouts) {
   expect_near_one_rank(kAlexNet, {{.tp = 2, .pp = 2, .schedule = ScheduleKind::ZbH1},
                                   {.dp = 2, .tp = 2, .zero = 2},
                                   {.tp = 2, .layers = {{"fc*", LayerStrategy::Data}}}});
+}
+
+// Any graph: the tokens of the MLP of a transformer stay where sequence parallelism has them.
+TEST(ParityOfHybridNets, AnMlpByDataKeepsWithinBounds) {
+  const Case c{.family = "llama", .tp = 2, .sequence = true};
+  RunConfig config = config_of(c);
+  config.parallel.layers = {{"mlp.*", LayerStrategy::Data}};
+  Result<RunPlan> plan = make_plan(config, {});
+  TRIREME_CHECK(plan.ok(), plan.error().message);
+  const LayoutRun run = run_layout(*plan);
+  expect_near(run, reference_of(c));
+  EXPECT_EQ(run.differences, "");
 }
 
 // On eight ranks at 224 x 224 pixels and 128 images.
