@@ -84,7 +84,7 @@ TEST(ConfigExplain, SaysWhereEachValueComesFromAndWhatItReplaced) {
 TEST(ConfigExplain, OfAKeySaysWhatItIsForAndItsValue) {
   const std::string row =
       "parallel.tp: tensor-parallel degree: splits attention heads and the hidden units of the "
-      "MLP\n"
+      "MLP; in nets of images, the images at convolutions and the units of dense layers\n"
       "  an integer, default 1; changes results unless run.reproducible = \"mesh\"\n";
   EXPECT_EQ(output_of({"config", "explain", "parallel.tp"}), row);
   EXPECT_EQ(output_of({"help", "parallel.tp"}), row);
