@@ -99,6 +99,7 @@ inline ModelSpec model_of(const std::string& name) {
     config.dropout = name == "parallel_dropout" ? 0.2 : 0.0;
   }
   if (name.find("mtp") != std::string::npos) {
+    config.layers = 1;
     config.mtp_depth = name.starts_with("moe") ? 1 : 2;
     config.mtp_loss_weight = 0.7;
   }

@@ -234,7 +234,8 @@ void module_rules(ConfigRules& rules, const ModelConfig& model) {
                 "model.mtp_loss_weight", "must be 0 or more, and finite", "try 0.3");
   if (model.mtp_depth <= 0) return;
   rules.require(model.mtp_depth < model.seq_len, "model.mtp_depth",
-                "looks further ahead than a sequence is long", "try 1");
+                "looks further ahead than a sequence is long",
+                "take longer sequences (model.seq_len), or set it to 0");
   rules.require(model.mtp_depth == 1 || model.family != ModelFamily::Moe, "model.mtp_depth",
                 "makes several modules with experts, and only one can have experts", "try 1");
   rules.require(model.lora_rank == 0, "model.mtp_depth",
