@@ -100,6 +100,11 @@ Result<PlannedRun> planned_run(const RunConfig& config, const HostFacts& host,
         "the search of plans by op prices no slices; set run.reproducible = \"layout\" or "
         "\"fixed\" in place of \"mesh\"");
   }
+  if (started.model.mtp_depth > 0) {
+    return usage(
+        "the search of plans by op does not place the modules of multi-token prediction apart "
+        "from the head; set model.mtp_depth = 0, or use --search without a value");
+  }
   PlannedRun run{.model = started.model,
                  .base = started.shape,
                  .hardware = hardware,

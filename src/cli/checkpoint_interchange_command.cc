@@ -170,7 +170,9 @@ Result<int> run_checkpoint_export(const CheckpointExportOptions& options, Comman
   if (options.format == "peft") {
     return export_adapters(own, options, write.rounding, num_threads, io);
   }
-  const InterchangeModel model = merged(std::move(own), num_threads, io);
+  const InterchangeModel model =
+      without_unheld_modules(merged(std::move(own), num_threads, io), write.format);
+  print_notes(model, io);
   TRIREME_TRY_DONE(write_foreign_model(model, options.out, write));
   TRIREME_TRY(written, read_foreign_model(options.out));
   io.out << fmt::format("{}: {}\n", options.out, describe(model));

@@ -113,6 +113,14 @@ std::string describe_plan(const RunPlan& plan) {
         "experts    {} per layer; a token visits {} of them{} and uses {} of the parameters\n",
         model.experts, model.top_k, shared, format_count(double(active)));
   }
+  if (model.mtp_depth > 0) {
+    const int64_t of_modules = plan.num_params - num_params(without_modules(model));
+    text += fmt::format(
+        "modules    {} behind the last layer, on the last stage, {} of the parameters: each "
+        "predicts "
+        "one token further ahead\n",
+        model.mtp_depth, format_count(double(of_modules)));
+  }
   text += fmt::format("FLOPs      {} per token and training step (causal attention)\n",
                       format_count(plan.flops_per_token.total()));
   text += fmt::format(

@@ -68,8 +68,7 @@ void place_norm(RankPlan& rank, const RunPlan& plan) {
   for (size_t c = 0; c < num_chunks; ++c) {
     ChunkTables& chunk = rank.chunks[c];
     for (OwnedParam& owned : chunk.owned) {
-      const bool is_second_holder =
-          plan.model.tied_head && owned.name == "embedding.tokens" && !chunk.stage.has_embedding;
+      const bool is_second_holder = owned.name == "embedding.tokens" && !chunk.stage.has_embedding;
       if (is_second_holder || !(owned.is_of_expert ? counts_experts : counts_rest)) continue;
       // A tp rank whose part a lower one holds too has a buffer for it all the same, so that the
       // tp ranks of a stage stay in one class.
@@ -152,8 +151,9 @@ RankPlan compile_rank(const RunPlan& plan, int position, PlanParts* parts) {
   const int m = int(plan.num_microbatches);
   RankPlan rank = stored_rank(plan, position, parts);
   rank.num_expert_loads =
-      plan.model.has_experts() ? plan.model.layers * (plan.model.experts + 1) : 0;
-  rank.num_router_losses = plan.model.has_experts() ? plan.model.layers * 2 : 0;
+      plan.model.has_experts() ? plan.model.num_blocks() * (plan.model.experts + 1) : 0;
+  rank.num_router_losses = plan.model.has_experts() ? plan.model.num_blocks() * 2 : 0;
+  rank.has_ahead_losses = plan.model.mtp_depth > 0;
   if (rank.shape.reports_logits) rank.logits = {plan.model.layers, plan.model.heads};
   rank.num_unit_slots = parallel.prefetch + 1;
   place_norm(rank, plan);

@@ -49,6 +49,7 @@ class UnitCheck {
       TRIREME_TRY_DONE(expect(end, graph_.output, axis, wanted.on(axis)));
     }
     ++reads_[size_t(graph_.output)];
+    for (const ValueId loss : graph_.losses_ahead) ++reads_[size_t(loss)];
     for (size_t i = 0; i < reads_.size(); ++i) {
       if (reads_[i] > 0 || !placements_[i]) continue;
       return Error{ErrorKind::Usage,

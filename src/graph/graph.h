@@ -160,6 +160,10 @@ struct Op {
   std::string dropout = {};
   ValueId late_residual = -1;
 
+  // Lookup, CrossEntropy: the tokens, or the targets, are those so many positions ahead. They come
+  // from outside, as the targets of every loss do.
+  int64_t ahead = 0;
+
   ImageWindow window = {};  // Convolution, Pool: of one image
   bool averages = false;    // Pool: the mean, not the maximum
 };
@@ -173,6 +177,7 @@ struct Graph {
   std::vector<Op> ops;
   ValueId input = -1;
   ValueId output = -1;
+  std::vector<ValueId> losses_ahead = {};  // of modules that look ahead; no op reads them
 };
 
 // Whether the gradient flows through a value of the graph: tokens, routes and weights of visits

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "graph/axis_part.h"
+#include "graph/model_graphs.h"
 
 namespace trireme {
 namespace {
@@ -339,6 +340,47 @@ ValueId GraphBuilder::softmax_parts(const std::string& weight, ValueId x) {
 
 ValueId GraphBuilder::cross_entropy(ValueId parts) {
   return add_op(OpKind::CrossEntropy, "loss", {parts}, {}, {dims_of(parts).back()}, Numbers::F32);
+}
+
+ValueId GraphBuilder::lookup_ahead(const std::string& name, int64_t ahead) {
+  const ParamId table =
+      add_matrix(std::string(kTokenTable), {Axis::Vocabulary}, {Axis::Width}, model_.init_stddev);
+  const ValueId e = add_op(OpKind::Lookup, name, {}, {table}, {Axis::Token, Axis::Width});
+  graph_.ops.back().ahead = ahead;
+  return e;
+}
+
+void GraphBuilder::cross_entropy_ahead(const std::string& name, ValueId parts, int64_t ahead) {
+  graph_.losses_ahead.push_back(
+      add_op(OpKind::CrossEntropy, name, {parts}, {}, {dims_of(parts).back()}, Numbers::F32));
+  graph_.ops.back().ahead = ahead;
+}
+
+ValueId GraphBuilder::unit(const Graph& unit, const std::string& prefix, ValueId x) {
+  std::vector<ValueId> value_of;  // [value of the unit]
+  for (ValueId id = 0; id < ValueId(unit.values.size()); ++id) {
+    if (id == unit.input) {
+      value_of.push_back(x);
+      continue;
+    }
+    Value& copied = graph_.values.emplace_back(unit.values[size_t(id)]);
+    copied.name = prefix + copied.name;
+    value_of.push_back(ValueId(graph_.values.size()) - 1);
+  }
+  const ParamId first_param = ParamId(graph_.params.size());
+  for (Param param : unit.params) {
+    param.name = prefix + param.name;
+    graph_.params.push_back(std::move(param));
+  }
+  for (Op op : unit.ops) {
+    op.name = prefix + op.name;
+    for (ValueId& id : op.inputs) id = value_of[size_t(id)];
+    for (ValueId& id : op.outputs) id = value_of[size_t(id)];
+    for (ParamId& id : op.params) id += first_param;
+    TRIREME_CHECK(op.adapters.empty(), "a module has no adapters");
+    graph_.ops.push_back(std::move(op));
+  }
+  return value_of[size_t(unit.output)];
 }
 
 }  // namespace trireme

@@ -73,6 +73,14 @@ class GraphBuilder {
   ValueId softmax_parts(const std::string& weight, ValueId x);
   ValueId cross_entropy(ValueId parts);
 
+  // Multi-token prediction: rows of the embedding's table for the tokens so many positions ahead,
+  // and the loss of the targets there. The name of the loss is that of its tensors, too.
+  ValueId lookup_ahead(const std::string& name, int64_t ahead);
+  void cross_entropy_ahead(const std::string& name, ValueId parts, int64_t ahead);
+  // The ops of a whole unit, whose input is x. Their names, and those of values and parameters,
+  // begin with the prefix. Returns the output.
+  ValueId unit(const Graph& unit, const std::string& prefix, ValueId x);
+
  private:
   ValueId add_norm(const std::string& name, ValueId x, const std::vector<Dim>& columns);
   ValueId add_value(std::string name, std::vector<Dim> dims, Numbers numbers = Numbers::Compute);

@@ -64,7 +64,23 @@ ValueId mixture_of_experts(GraphBuilder& g, const ModelSpec& model, ValueId h) {
   return model.shared_experts > 0 ? g.add("mlp.sum", chosen, shared) : chosen;
 }
 
+// block(norm(e) Wembedding + norm(h) Whidden), where e is the embedding of the token `depth`
+// positions ahead, and h what the head reads one position before. Returns what the head reads.
+ValueId module_ahead(GraphBuilder& g, const ModelSpec& model, const std::string& prefix,
+                     int64_t depth, ValueId h) {
+  const ValueId e = g.lookup_ahead(prefix + "embedding", depth);
+  const ValueId of_token =
+      g.linear(prefix + "from_embedding", g.norm(prefix + "embedding_norm", e), {Axis::Width});
+  const ValueId of_hidden =
+      g.linear(prefix + "from_hidden", g.norm(prefix + "hidden_norm", h), {Axis::Width});
+  const ValueId x = g.add(prefix + "x", of_token, of_hidden);
+  const ValueId y = g.unit(layer_graph(model, model.layers + depth - 1), prefix, x);
+  return model.final_norm ? g.norm(prefix + "final_norm", y) : y;
+}
+
 }  // namespace
+
+std::string module_prefix(int64_t depth) { return fmt::format("mtp.{}.", depth - 1); }
 
 Graph embedding_graph(const ModelSpec& model) {
   if (model.reads_images()) return first_image_graph(model);
@@ -101,9 +117,20 @@ Graph head_graph(const ModelSpec& model) {
   if (model.reads_images()) return image_head_graph(model);
   GraphBuilder g(model, "head");
   const ValueId y = g.input("y", {Axis::Token, Axis::Width});
-  const ValueId h = model.final_norm ? g.norm("final_norm", y) : y;
+  ValueId h = model.final_norm ? g.norm("final_norm", y) : y;
   const std::string weight = model.tied_head ? std::string(kTokenTable) : "head.weight";
-  return g.output(g.cross_entropy(g.softmax_parts(weight, h)));
+  const ValueId parts = g.softmax_parts(weight, h);
+  std::vector<ValueId> parts_ahead;
+  for (int64_t depth = 1; depth <= model.mtp_depth; ++depth) {
+    h = module_ahead(g, model, module_prefix(depth), depth, h);
+    parts_ahead.push_back(g.softmax_parts(weight, h));
+  }
+  // A loss writes the gradient of what it reads, to which modules then add theirs: losses come
+  // first on the way back.
+  for (int64_t depth = 1; depth <= model.mtp_depth; ++depth) {
+    g.cross_entropy_ahead(module_prefix(depth) + "loss", parts_ahead[size_t(depth - 1)], depth);
+  }
+  return g.output(g.cross_entropy(parts));
 }
 
 void for_each_unit(const ModelSpec& model, const StageSpec& stage,

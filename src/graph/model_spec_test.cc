@@ -294,6 +294,28 @@ TEST(ModelSpec, LatentAttentionHasTheParametersOfItsFormula) {
             double(num_params(plain)) - 2.0 * 4.0 * C * C + 2.0 * of_layer);
 }
 
+// A module has a layer, three gains and two matrices that join its inputs, and multiplies by the
+// head once more.
+TEST(ModelSpec, AModuleAheadHasALayerAndItsJoin) {
+  const double C = 64, V = 304, depth = 2;
+  ModelConfig config = llama(3, 64, 8, 4, 96, 304);
+  const ModelSpec base = resolved(config);
+  config.layers = 4;
+  const ModelSpec longer = resolved(config);
+  config.layers = 3;
+  config.mtp_depth = 2;
+  const ModelSpec model = resolved(config);
+  const auto params = [](const ModelSpec& of) { return double(num_params(of)); };
+  EXPECT_EQ(params(model) - params(base),
+            depth * (params(longer) - params(base) + 2 * C * C + 3 * C));
+  EXPECT_EQ(num_params(without_modules(model)), num_params(base));
+  const ModelFlops flops = model_flops_per_token(model), of_base = model_flops_per_token(base);
+  const ModelFlops of_longer = model_flops_per_token(longer);
+  EXPECT_EQ(flops.matmul - of_base.matmul,
+            depth * (of_longer.matmul - of_base.matmul + 6 * (2 * C * C + C * V)));
+  EXPECT_EQ(flops.attention - of_base.attention, depth * (of_longer.attention - of_base.attention));
+}
+
 TEST(ModelSpec, WhatAttentionDoesNotHaveIsNamed) {
   using Change = void (*)(ModelConfig&);
   const std::pair<const char*, Change> refused[] = {

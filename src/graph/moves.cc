@@ -46,11 +46,12 @@ class MoveList {
       const Shape global{num_tokens_ * moved.inner_rows(), width_of(moved)};
       const TensorMove move = move_of(unit, op, global, shape_.compute);
       moves_.forward.push_back(move);
-      // The head goes back inside F, nothing goes back from the embedding but to its table.
-      std::vector<TensorMove>& backward = is_layer              ? moves_.backward_input
-                                          : unit.unit == "head" ? moves_.forward
-                                                                : moves_.backward_weight;
-      const bool goes_back = is_layer || unit.unit == "head" || has_weight_grad(unit);
+      // A loss goes back inside F, nothing goes back from the embedding but to its table.
+      const bool is_inside = is_layer || unit.unit == "head";
+      std::vector<TensorMove>& backward = is_read_by_loss(unit, op) ? moves_.forward
+                                          : is_inside               ? moves_.backward_input
+                                                                    : moves_.backward_weight;
+      const bool goes_back = is_inside || has_weight_grad(unit);
       if (goes_back) backward.push_back(backward_move(move));
       // What a product has read is gathered again where its weights' gradients are made.
       const bool is_gathered = !(op.change.from == Placement::partial());
@@ -60,6 +61,11 @@ class MoveList {
       }
       if (is_layer && again_[i]) moves_.recompute.push_back(move);
     }
+  }
+  static bool is_read_by_loss(const Graph& placed, const Op& redistribution) {
+    return std::any_of(placed.ops.begin(), placed.ops.end(), [&](const Op& op) {
+      return op.kind == OpKind::SoftmaxParts && reads(op, redistribution.outputs.front());
+    });
   }
   static bool is_read_by_weight_grad(const Graph& placed, ValueId value) {
     return std::any_of(placed.ops.begin(), placed.ops.end(), [&](const Op& op) {

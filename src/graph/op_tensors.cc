@@ -21,6 +21,11 @@ class TensorLister {
 
   std::vector<OpTensor> run() {
     switch (op_.kind) {
+      case OpKind::Lookup:
+        if (op_.ahead > 0) {
+          add(ahead_prefix(op_) + "tokens_T", Shape{tokens_.all}, DType::I32, Lifetime::Kept);
+        }
+        break;
       case OpKind::Norm:
         add_statistics();
         break;
@@ -237,7 +242,7 @@ class TensorLister {
   void add_loss() {
     const int64_t T = tokens_.all, C = model_.d_model, tile = std::min(T, kLossTileTokens);
     const auto keep = [&](const char* name, const Shape& shape, DType dtype) {
-      add(name, shape, dtype, Lifetime::Kept);
+      add(ahead_prefix(op_) + name, shape, dtype, Lifetime::Kept);
     };
     keep("targets_T", Shape{T}, DType::I32);
     for (const char* name : {"loss_T", "head.max_T", "head.sum_T"}) {
@@ -321,6 +326,10 @@ std::vector<DocumentTensor> document_tensors(const TokenCounts& tokens, const St
 std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelShard& shard,
                                  const StageShape& shape) {
   return TensorLister(graph, op, shard, shape).run();
+}
+
+std::string ahead_prefix(const Op& op) {
+  return op.ahead > 0 ? op.name.substr(0, op.name.rfind('.') + 1) : "";
 }
 
 std::string convolution_scratch_name(int64_t bytes) {

@@ -51,6 +51,10 @@ std::vector<DocumentTensor> document_tensors(const TokenCounts& tokens, const St
 std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelShard& shard,
                                  const StageShape& shape);
 
+// What the names of the tensors of an op that looks ahead begin with: "mtp.0.", the module; "" for
+// others. `tokens_T` and `targets_T` come from outside, like the tokens.
+std::string ahead_prefix(const Op& op);
+
 // ModelSpec::lora_scale for every channel between the matrices of an adapter, and that place
 // itself.
 inline constexpr const char* kAdapterScale = "lora.scale_r";

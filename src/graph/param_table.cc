@@ -16,7 +16,7 @@ std::vector<ParamSpec> table_of(const ModelSpec& model, const StageSpec& stage,
                                 const ModelShard& shard) {
   std::vector<ParamSpec> table;
   for_each_param(model, stage, shard, [&](int unit, const Graph& graph, const Param& param) {
-    const bool is_of_layer = graph.unit.starts_with("layers.");
+    const bool is_of_layer = graph.unit.starts_with("layers.") || param.name.starts_with("mtp.");
     table.push_back({full_name(graph, param), shape_of(param, shard), param.init, param.stddev,
                      param.value, param.is_matrix(), param.adjoins_previous, param.balance_rate,
                      param.running_rate, param.expert, unit, param.name == kTokenTable,

@@ -96,6 +96,13 @@ Result<ModelSpec> resolve_foreign(const ModelConfig& config) {
 }
 
 Result<ForeignFamily> foreign_family(const ModelSpec& model) {
+  if (model.mtp_depth > 0) {
+    TRIREME_TRY(family, foreign_family(without_modules(model)));
+    if (family == ForeignFamily::DeepseekV3) return family;
+    return Error{ErrorKind::Infeasible,
+                 "the model has modules of multi-token prediction (model.mtp_depth), and of the "
+                 "models that can be written only DeepSeek-V3 has them"};
+  }
   if (model.layer_scale != 0.0) return refuse("gains of its blocks (model.layer_scale)");
   if (model.embedding_norm) return refuse("a norm after the embedding (model.embedding_norm)");
   if (!model.final_norm) return refuse("no norm before the head (model.final_norm)");

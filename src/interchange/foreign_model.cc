@@ -1,8 +1,11 @@
 #include "interchange/foreign_model.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "base/input_file.h"
+#include "interchange/foreign_family.h"
 #include "interchange/gguf.h"
 #include "interchange/gguf_model.h"
 #include "interchange/hugging_face_folder.h"
@@ -46,6 +49,23 @@ Result<InterchangeModel> read_foreign_model(const std::string& path) {
   if (magic == uint32_t{kLlmcModelMagic}) return read_llmc_model(path);
   return Error{ErrorKind::Damaged,
                path + ": neither a folder with config.json nor a file of a known format"};
+}
+
+InterchangeModel without_unheld_modules(InterchangeModel model, ForeignFormat format) {
+  const ModelSpec& spec = model.weights.model();
+  const bool holds_modules = format == ForeignFormat::HuggingFace && foreign_family(spec).ok();
+  if (spec.mtp_depth == 0 || holds_modules) return model;
+  Weights weights(without_modules(spec));
+  for (const ParamSpec& param : weights.params()) {
+    const std::span<const float> values = model.weights.at(param.name);
+    std::copy(values.begin(), values.end(), weights.at(param.name).begin());
+  }
+  model.weights = std::move(weights);
+  model.config.mtp_depth = 0;
+  model.notes.push_back(
+      "the modules of multi-token prediction (model.mtp_depth) are left out: only a DeepSeek-V3 in "
+      "the format of Hugging Face has a place for them, and generation does not use them");
+  return model;
 }
 
 Status write_foreign_model(const InterchangeModel& model, const std::string& path,

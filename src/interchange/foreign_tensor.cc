@@ -27,10 +27,26 @@ int64_t row_of_heads(const ForeignTensor& tensor, int64_t row, int64_t before, i
   return row / own * (all / tensor.heads) + before / tensor.heads + row % own;
 }
 
+template <typename Visit>
+void for_each_row_side_by_side(const ForeignTensor& tensor, const Weights& weights, Visit&& visit) {
+  const int64_t rows = tensor.shape[0], all_cols = tensor.shape[1];
+  int64_t first_col = 0;
+  for (const std::string& name : tensor.params) {
+    const std::span<float> param = weights.at(name);
+    const int64_t cols = static_cast<int64_t>(param.size()) / rows;
+    for (int64_t row = 0; row < rows; ++row) {
+      visit(param, row * cols, row * all_cols + first_col, cols);
+    }
+    first_col += cols;
+  }
+  TRIREME_CHECK(first_col == all_cols, "parameters do not fill the rows of " + tensor.name);
+}
+
 // Calls visit(parameter, element of the parameter, element of the file, count) for all elements
 // that have a parameter, in runs that are contiguous in the file.
 template <typename Visit>
 void for_each_run(const ForeignTensor& tensor, const Weights& weights, Visit&& visit) {
+  if (tensor.side_by_side) return for_each_row_side_by_side(tensor, weights, visit);
   constexpr int64_t kBlockRows = 16;  // a cache line of the file if it is transposed
   const int last = tensor.shape.rank() - 1;
   const int64_t C = last == 0 ? 1 : tensor.shape[tensor.transposed ? 0 : last];

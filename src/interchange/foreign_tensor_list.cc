@@ -62,6 +62,18 @@ void ForeignTensorList::add_by_heads(const std::string& name, std::vector<std::s
   tensors_.back().heads = heads;
 }
 
+void ForeignTensorList::add_side_by_side(const std::string& name, std::vector<std::string> params) {
+  const int64_t count = int64_t(params.size());
+  add(name, std::move(params));
+  tensors_.back().side_by_side = true;
+  Shape& shape = tensors_.back().shape;
+  shape = Shape{shape[0] / count, shape[1] * count};
+}
+
+void ForeignTensorList::add_copy(const std::string& name, const std::string& param) {
+  tensors_.push_back({.name = name, .shape = params_.at(param).shape, .params = {param}});
+}
+
 void ForeignTensorList::inner_norm(const std::string& name, const std::string& ours, int64_t cols) {
   add_filled(name + ".weight", Shape{cols}, {ours + ".gain"}, 1.0f);
 }

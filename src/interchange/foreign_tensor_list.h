@@ -30,6 +30,10 @@ class ForeignTensorList {
                   int64_t turned);
   // Adds parameters whose rows of one head follow each other.
   void add_by_heads(const std::string& name, std::vector<std::string> params, int64_t heads);
+  // Adds matrices whose rows stand side by side.
+  void add_side_by_side(const std::string& name, std::vector<std::string> params);
+  // Adds another copy of a parameter that a tensor of the list holds already.
+  void add_copy(const std::string& name, const std::string& param);
   // Adds NAME.weight, the gain of a norm of so many columns.
   void inner_norm(const std::string& name, const std::string& ours, int64_t cols);
   // Adds the matrices of all experts of a layer, stacked; each expert's matrices are in the order

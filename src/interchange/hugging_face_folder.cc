@@ -40,9 +40,12 @@ Result<InterchangeModel> read_hugging_face(const std::string& folder) {
   TRIREME_TRY(text, read_text_file(folder + "/config.json", limits::kSmallFileBytes));
   auto config = parse_hugging_face_config(text);
   if (!config.ok()) return with_context(config.error(), folder);
-  TRIREME_TRY(model, resolve_model(config->model, 0));
   const ForeignFamily family = config->family;
   TRIREME_TRY(files, HuggingFaceWeights::open(folder, family));
+  // The library leaves the modules out when it saves a model, but not their number.
+  const std::string module = fmt::format("model.layers.{}.enorm.weight", config->model.layers);
+  if (!files.has(module)) config->model.mtp_depth = 0;
+  TRIREME_TRY(model, resolve_model(config->model, 0));
   if (model.layers > files.num_tensors()) {  // before a list is made of what config.json claims
     return damaged(fmt::format("{}: config.json says {} layers, but the files have {} tensors",
                                folder, model.layers, files.num_tensors()));
@@ -72,8 +75,8 @@ Status write_hugging_face(const InterchangeModel& model, const std::string& fold
   return write_whole_folder(folder, [&](const std::string& temporary) -> Status {
     TRIREME_TRY_DONE(write_file_atomically(temporary + "/config.json", config_text));
     TRIREME_TRY_DONE(write_tokenizer(model, temporary));
-    return write_hugging_face_weights(hugging_face_tensors(spec, foreign), model.weights, temporary,
-                                      options);
+    return write_hugging_face_weights(hugging_face_tensors(spec, foreign, {.has_copies = true}),
+                                      model.weights, temporary, options);
   });
 }
 

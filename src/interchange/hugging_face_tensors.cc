@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "graph/model_graphs.h"
 #include "interchange/foreign_tensor_list.h"
 
 namespace trireme {
@@ -114,28 +115,52 @@ void add_rotary_attention(ForeignTensorList& list, const ModelSpec& model, Forei
   list.add(theirs + "o_proj.weight", {ours + "wo"});
 }
 
+void add_hugging_face_layer(ForeignTensorList& list, const ModelSpec& model, ForeignFamily family,
+                            const HuggingFaceSpelling& spelling, int64_t layer,
+                            const std::string& ours) {
+  const std::string theirs = fmt::format("model.layers.{}.", layer);
+  list.norm(theirs + "input_layernorm", ours + "norm1", false);
+  add_rotary_attention(list, model, family, theirs + "self_attn.", ours + "attn.");
+  if (!model.parallel_block) {
+    list.norm(theirs + "post_attention_layernorm", ours + "norm2", false);
+  }
+  if (!model.has_experts(layer)) {
+    add_mlp(list, theirs + "mlp.", ours + "mlp.");
+  } else if (family == ForeignFamily::Mixtral) {
+    add_mixtral_mlp(list, model, spelling.experts, theirs, ours);
+  } else {
+    add_shared_and_routed(list, model, family, theirs + "mlp.", ours + "mlp.");
+  }
+}
+
+// A module of DeepSeek-V3 is a layer behind the last one with these tensors beside it.
+void add_module(ForeignTensorList& list, const ModelSpec& model,
+                const HuggingFaceSpelling& spelling, int64_t depth) {
+  const int64_t layer = model.layers + depth - 1;
+  const std::string theirs = fmt::format("model.layers.{}.", layer), ours = module_prefix(depth);
+  list.norm(theirs + "enorm", ours + "embedding_norm", false);
+  list.norm(theirs + "hnorm", ours + "hidden_norm", false);
+  list.add_side_by_side(theirs + "eh_proj.weight", {ours + "from_embedding", ours + "from_hidden"});
+  add_hugging_face_layer(list, model, ForeignFamily::DeepseekV3, spelling, layer, ours);
+  list.norm(theirs + "shared_head.norm", ours + "final_norm", false);
+  if (!spelling.has_copies) return;
+  list.add_copy(theirs + "embed_tokens.weight", "embedding.tokens");
+  list.add_copy(theirs + "shared_head.head.weight",
+                model.tied_head ? "embedding.tokens" : "head.weight");
+}
+
 std::vector<ForeignTensor> rotary_tensors(const ModelSpec& model, ForeignFamily family,
                                           const HuggingFaceSpelling& spelling) {
   ForeignTensorList list(model);
   list.add("model.embed_tokens.weight", {"embedding.tokens"});
   for (int64_t i = 0; i < model.layers; ++i) {
-    const std::string theirs = fmt::format("model.layers.{}.", i);
-    const std::string ours = fmt::format("layers.{}.", i);
-    list.norm(theirs + "input_layernorm", ours + "norm1", false);
-    add_rotary_attention(list, model, family, theirs + "self_attn.", ours + "attn.");
-    if (!model.parallel_block) {
-      list.norm(theirs + "post_attention_layernorm", ours + "norm2", false);
-    }
-    if (!model.has_experts(i)) {
-      add_mlp(list, theirs + "mlp.", ours + "mlp.");
-    } else if (family == ForeignFamily::Mixtral) {
-      add_mixtral_mlp(list, model, spelling.experts, theirs, ours);
-    } else {
-      add_shared_and_routed(list, model, family, theirs + "mlp.", ours + "mlp.");
-    }
+    add_hugging_face_layer(list, model, family, spelling, i, fmt::format("layers.{}.", i));
   }
   list.final_norm("model.norm", false, spelling.logit_scale);
   if (list.has("head.weight")) list.add("lm_head.weight", {"head.weight"});
+  for (int64_t depth = 1; depth <= model.mtp_depth; ++depth) {
+    add_module(list, model, spelling, depth);
+  }
   return list.take();
 }
 
@@ -161,7 +186,7 @@ bool is_hugging_face_buffer(std::string_view name, const ModelSpec& model) {
   int64_t layer = 0;
   if (model.has_latents() && name.starts_with(kLayer)) {
     std::from_chars(name.data() + kLayer.size(), name.data() + name.size(), layer);
-    if (layer >= model.layers) return true;  // DeepSeek-V3 predicts further tokens with these
+    if (layer >= model.layers) return true;  // modules of DeepSeek-V3 that the model does not have
   }
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
          name.ends_with("rotary_emb.inv_freq") || name.starts_with("model.mtp_");

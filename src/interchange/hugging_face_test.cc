@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/safetensors_writer.h"
 #include "interchange/foreign_family.h"
+#include "interchange/foreign_model.h"
 #include "interchange/hugging_face_config.h"
 #include "interchange/hugging_face_folder.h"
 #include "interchange/hugging_face_tensors.h"
@@ -184,6 +186,73 @@ TEST_F(HuggingFace, LayersThatDifferLieWhereTheLibrariesLookForThem) {
     EXPECT_EQ(config["intermediate_size"], 56);
     EXPECT_EQ(config["moe_intermediate_size"], 40);
   }
+}
+
+// The module is the layer behind the last one, as DeepSeek publishes it: a row of eh_proj has the
+// row for the embedding, then that for the hidden state.
+TEST_F(HuggingFace, TheModuleOfDeepSeekV3LiesBehindTheLastLayer) {
+  const InterchangeModel model = random_model("deepseek_v3_mtp_untied");
+  write(model);
+  const auto file = SafetensorsFile::open(folder() + "/model.safetensors");
+  ASSERT_TRUE(file.ok());
+  const auto values = [&](const std::string& theirs) {
+    const SafetensorsEntry* entry = file->header().find("model.layers.2." + theirs);
+    EXPECT_NE(entry, nullptr) << theirs;
+    std::vector<float> elements(size_t(entry->end - entry->begin) / sizeof(float));
+    const std::vector<std::byte> bytes = data_of(*file, *entry);
+    std::memcpy(elements.data(), bytes.data(), bytes.size());
+    return elements;
+  };
+  const auto same = [&](const std::string& theirs, const std::string& ours) {
+    const std::span<const float> param = model.weights.at(ours);
+    EXPECT_TRUE(std::ranges::equal(values(theirs), param)) << theirs;
+  };
+  same("enorm.weight", "mtp.0.embedding_norm.gain");
+  same("hnorm.weight", "mtp.0.hidden_norm.gain");
+  same("shared_head.norm.weight", "mtp.0.final_norm.gain");
+  same("shared_head.head.weight", "head.weight");
+  same("embed_tokens.weight", "embedding.tokens");
+  same("self_attn.o_proj.weight", "mtp.0.attn.wo");
+  same("mlp.experts.3.down_proj.weight", "mtp.0.mlp.experts.3.w_down");
+  same("mlp.gate.e_score_correction_bias", "mtp.0.mlp.router_bias");
+  const std::vector<float> joined = values("eh_proj.weight");
+  const size_t C = 24;
+  for (size_t row = 0; row < C; ++row) {
+    for (size_t col = 0; col < C; ++col) {
+      ASSERT_EQ(joined[row * 2 * C + col], model.weights.at("mtp.0.from_embedding")[row * C + col]);
+      ASSERT_EQ(joined[row * 2 * C + C + col],
+                model.weights.at("mtp.0.from_hidden")[row * C + col]);
+    }
+  }
+}
+
+// The library leaves the module out when it saves a model, but not the key.
+TEST_F(HuggingFace, AModuleThatTheFilesLackIsLeftOut) {
+  const InterchangeModel model = random_model("deepseek_v3_mtp");
+  write(model);
+  rename_tensors([](const std::string& name) {
+    return name.starts_with("model.layers.2.") ? std::string() : name;
+  });
+  const auto again = read();
+  ASSERT_TRUE(again.ok()) << message_of(again);
+  EXPECT_EQ(again->weights.model().mtp_depth, 0);
+  for (const ParamSpec& param : again->weights.params()) {
+    EXPECT_TRUE(std::ranges::equal(again->weights.at(param.name), model.weights.at(param.name)));
+  }
+  EXPECT_EQ(compare_logits(model.weights, again->weights, 1).greatest_difference, 0.0);
+}
+
+TEST_F(HuggingFace, ModulesOfOtherModelsAreLeftOutWithANote) {
+  ModelConfig config = small_model("llama");
+  config.mtp_depth = 2;
+  InterchangeModel model{.config = config, .weights = Weights(*resolve_model(config, 0))};
+  EXPECT_FALSE(write_hugging_face(model, folder(), {}).ok());
+  model = without_unheld_modules(std::move(model), ForeignFormat::HuggingFace);
+  EXPECT_EQ(model.notes.size(), 1u);
+  write(model);
+  EXPECT_TRUE(read().ok());
+  EXPECT_TRUE(without_unheld_modules(random_model("deepseek_v3_mtp"), ForeignFormat::HuggingFace)
+                  .notes.empty());
 }
 
 // All logits of Command R have a factor; ours have it in the gain of the final norm.

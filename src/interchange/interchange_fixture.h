@@ -60,6 +60,7 @@ inline ModelConfig small_model(const std::string& name) {
     config.rope_high_freq_factor = 32.0;
     config.rope_original_seq_len = 64;
   }
+  if (name.starts_with("deepseek_v3_mtp")) config.mtp_depth = 1;
   config.tied_head = !name.ends_with("untied");
   if (name == "gpt2_erf_untied") config.activation = ActivationChoice::GeluErf;
   if (name == "gpt2_relu") config.activation = ActivationChoice::Relu;
@@ -99,7 +100,9 @@ inline const char* const kSmallModels[] = {"gpt2",
                                            "mistral_untied",
                                            "mixtral_window",
                                            "deepseek_v3",
-                                           "deepseek_v3_without_q_latent"};
+                                           "deepseek_v3_without_q_latent",
+                                           "deepseek_v3_mtp",
+                                           "deepseek_v3_mtp_untied"};
 
 // Values that use all mantissa bits; gains are near one.
 inline InterchangeModel random_model(const std::string& name) {

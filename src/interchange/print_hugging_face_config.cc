@@ -133,7 +133,7 @@ nlohmann::ordered_json deepseek_v3_keys(const ModelSpec& model) {
           {"norm_topk_prob", true},
           {"moe_layer_freq", 1},
           {"aux_loss_alpha", model.aux_loss},
-          {"num_nextn_predict_layers", 0}};
+          {"num_nextn_predict_layers", model.mtp_depth}};
 }
 
 // The keys that a family adds to those of all with rotary positions, or replaces.

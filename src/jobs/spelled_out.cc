@@ -54,6 +54,7 @@ void spell_out_model(ModelConfig& model) {
     model.lora_alpha = usual.lora_alpha;
     model.lora_targets = usual.lora_targets;
   }
+  if (model.mtp_depth == 0) model.mtp_loss_weight = usual.mtp_loss_weight;
   if (model.family == ModelFamily::Moe) return;
   model.experts = usual.experts;
   model.top_k = usual.top_k;

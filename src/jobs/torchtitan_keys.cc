@@ -42,6 +42,8 @@ constexpr KeyPair kTorchtitanPairs[] = {
     {"model.rope_mscale", Say::Only, {}, "1.0", kPlainRope},
     {"model.qk_norm", Say::Only, {}, "false", kPlainAttention},
     {"model.window", Say::Only, {}, "0", kPlainAttention},
+    {"model.mtp_depth", Say::Only, {}, "0", kNextToken},
+    {"model.mtp_loss_weight", Say::Only, {}, "0.3", kNextToken},
     {"model.kv_lora_rank", Say::Only, {}, "0", kPlainAttention},
     {"model.q_lora_rank", Say::Only, {}, "0", kPlainAttention},
     {"model.qk_rope_head_dim", Say::Only, {}, "0", kPlainAttention},

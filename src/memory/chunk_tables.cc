@@ -182,6 +182,7 @@ ChunkTables uncut_chunk(const ModelSpec& model, const StageSpec& stage, const St
                         int64_t bucket_bytes) {
   ChunkTables chunk;
   chunk.stage = stage;
+  chunk.head_reads_table = model.head_reads_table();
   chunk.grad_dtype = shape.grad;
   chunk.params = local_param_table(model, stage, shape);
   chunk.layouts = param_layouts(model, stage, shape);
@@ -234,8 +235,8 @@ std::vector<int64_t> WholeMatrix::counts() const {
 }
 
 bool stays_gathered(const ChunkTables& chunk, int unit) {
-  const bool is_tied_here = chunk.stage.has_embedding && chunk.stage.has_head &&
-                            !chunk.tables.params.contains("head.weight");
+  const bool is_tied_here =
+      chunk.stage.has_embedding && chunk.stage.has_head && chunk.head_reads_table;
   return chunk.gathers_params() && is_tied_here && unit == 0;
 }
 

@@ -100,7 +100,8 @@ struct ChunkTables {
   std::vector<ParamLayout> layouts;  // [param]
   // [param] of zero rows unless Muon updates it; the list is empty for other optimizers.
   std::vector<WholeMatrix> matrices;
-  StageTables tables;  // the optimizer's table has only the owned parts
+  StageTables tables;             // the optimizer's table has only the owned parts
+  bool head_reads_table = false;  // ModelSpec::head_reads_table
   ZeroShape zero;
   bool params_in_file = false;  // they lie in a file and are fetched unit by unit, as if gathered
   std::vector<UnitGroup> groups;

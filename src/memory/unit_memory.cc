@@ -278,7 +278,9 @@ class UnitPlanner {
     m.input_grads.resize(op.inputs.size());
     switch (op.kind) {
       case OpKind::CrossEntropy:  // computed in F
-        grads_[size_t(op.inputs.front())] = saved_matrix("head.dh_TC", tokens_.residual);
+        TRIREME_CHECK(!grads_[size_t(op.inputs.front())], "a loss is the last to read its input");
+        grads_[size_t(op.inputs.front())] =
+            saved_matrix(ahead_prefix(op) + "head.dh_TC", tokens_.residual);
         m.input_grads.front() = {grads_[size_t(op.inputs.front())], {}};
         m.gathered_input_grad = tokens_.is_split ? scratch_matrix("head.dh_full_TC", tokens_.all)
                                                  : m.input_grads.front().dest;
@@ -290,6 +292,7 @@ class UnitPlanner {
         return;
       default:
         for (size_t i = 0; i < op.inputs.size(); ++i) m.input_grads[i] = write_grad(op.inputs[i]);
+        if (op.inputs.empty()) return;
         m.gathered_input_grad = m.input_grads.front().dest;
         if (op.enter && tokens_.is_split) {
           edge_buffer(value(op.inputs.front()));
@@ -308,8 +311,10 @@ class UnitPlanner {
     }
     m.gathered_grad = m.dropped_grad;
     if (tokens_.is_split) {
-      if (op.kind == OpKind::Lookup) edge_buffer(value(op.outputs.front()));
-      m.gathered_grad = op.kind == OpKind::Lookup
+      // The whole backward pass of a first unit is W, which follows at once.
+      const bool is_table = is_first_ && op.kind == OpKind::Lookup;
+      if (is_table) edge_buffer(value(op.outputs.front()));
+      m.gathered_grad = is_table
                             ? scratch_matrix(kEdge, tokens_.all)
                             : grad_tensor("d" + op.name + ".gathered_TC", tokens_.all, dy.cols);
     }

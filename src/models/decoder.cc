@@ -27,8 +27,9 @@ int64_t cache_width(const ModelSpec& model) {
                              : model.k_width() + model.v_width();
 }
 
-// How many tokens one expert takes does not follow those beside it.
-ModelSpec without_capacity(ModelSpec model) {
+// How many tokens one expert takes does not follow those beside it, and no module looks ahead.
+ModelSpec generating(ModelSpec model) {
+  model = without_modules(std::move(model));
   model.capacity_factor = 0.0;
   return model;
 }
@@ -68,8 +69,8 @@ StageUnits decoder_units(const ModelSpec& model, const ModelShard& shard, const 
 }  // namespace
 
 Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
-    : model_(shard_model(without_capacity(model), {})), shape_{.compute = compute} {
-  const StageUnits units = decoder_units(without_capacity(model), model_, shape_);
+    : model_(shard_model(generating(model), {})), shape_{.compute = compute} {
+  const StageUnits units = decoder_units(generating(model), model_, shape_);
   add_tables(units);
   memory_ = Buffer::allocate(tables_.scratch.bytes());
   const Frame frame(tables_.scratch, memory_.data());
@@ -79,7 +80,7 @@ Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
   if (const TensorRef scale_r = frame.find(kAdapterScale)) fill_adapter_scale(model_, scale_r);
   bind_units(units, params);
   const bool has_head_ops = !units.kinds.back().graph.ops.empty();
-  const Graph head = head_graph(model);
+  const Graph head = head_graph(model_);
   for (const Op& op : head.ops) {
     if (op.kind != OpKind::SoftmaxParts) continue;
     head_weight_VC_ = matrix(params.at(head.params[size_t(op.params.front())].name));

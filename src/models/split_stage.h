@@ -100,7 +100,7 @@ inline std::vector<GradAddends::Part> addends_of(const std::vector<ParamLayout>&
 inline Outcome run_stage(const ModelSpec& model, const KernelTable& kernels, int tp, const Way& way,
                          int cp = 1, int ep = 1) {
   Outcome outcome;
-  outcome.routes.resize(model.has_experts() ? size_t(model.layers) : 0);
+  outcome.routes.resize(model.has_experts() ? size_t(model.num_blocks()) : 0);
   std::vector<Assembly> params(static_cast<size_t>(cp)), grads(static_cast<size_t>(cp));
   std::map<int64_t, float> losses;
   std::mutex mutex;

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "device/turns.h"
+#include "graph/model_graphs.h"
 
 namespace trireme {
 namespace {
@@ -66,7 +67,8 @@ void Stage::run(Ctx& ctx, const MicrobatchInfo& microbatch, const Unit& unit,
 
 void Stage::forward_unit(Ctx& ctx, const MicrobatchInfo& info, int saved_slot, int unit) const {
   const Unit& u = units_[size_t(unit)];
-  run(ctx, info, u, u.forward, memory_of({.saved = saved_slot}, unit), Write::Overwrite);
+  const std::vector<Call>& calls = info.training ? u.forward : u.evaluation;
+  run(ctx, info, u, calls, memory_of({.saved = saved_slot}, unit), Write::Overwrite);
 }
 
 void Stage::backward_unit(Ctx& ctx, const MicrobatchInfo& info, const StageSlots& slots, int unit,
@@ -110,7 +112,7 @@ std::span<const float> Stage::largest_logits(int saved_slot, int unit) const {
   return {max_H.as<float>(), size_t(max_H.num_elements())};
 }
 
-TensorRef Stage::saved_tensor(const char* name, int saved_slot) const {
+TensorRef Stage::saved_tensor(const std::string& name, int saved_slot) const {
   if (!tables_.saved.contains(name)) return {};
   const TensorSpec& tensor = tables_.saved.at(name);
   char* base = static_cast<char*>(memory_.saved_slots[size_t(saved_slot)]);
@@ -126,6 +128,21 @@ std::span<int32_t> Stage::targets(int saved_slot) const {
   const TensorRef targets_T = saved_tensor("targets_T", saved_slot);
   if (!targets_T) return {};
   return {targets_T.as<int32_t>(), size_t(targets_T.num_elements())};
+}
+std::span<int32_t> Stage::tokens_ahead(int64_t ahead, int saved_slot) const {
+  const TensorRef tokens_T = saved_tensor(module_prefix(ahead) + "tokens_T", saved_slot);
+  if (!tokens_T) return {};
+  return {tokens_T.as<int32_t>(), size_t(tokens_T.num_elements())};
+}
+std::span<int32_t> Stage::targets_ahead(int64_t ahead, int saved_slot) const {
+  const TensorRef targets_T = saved_tensor(module_prefix(ahead) + "targets_T", saved_slot);
+  if (!targets_T) return {};
+  return {targets_T.as<int32_t>(), size_t(targets_T.num_elements())};
+}
+std::span<const float> Stage::losses_ahead(int64_t ahead, int saved_slot) const {
+  const TensorRef loss_T = saved_tensor(module_prefix(ahead) + "loss_T", saved_slot);
+  if (!loss_T) return {};
+  return {loss_T.as<float>(), size_t(loss_T.num_elements())};
 }
 std::span<const float> Stage::losses(int saved_slot) const {
   const TensorRef loss_T = saved_tensor("loss_T", saved_slot);

@@ -70,6 +70,12 @@ class Stage {
   std::span<int32_t> tokens(int saved_slot) const;
   std::span<int32_t> targets(int saved_slot) const;
   std::span<const float> losses(int saved_slot) const;
+  // The same of the module that reads and predicts `ahead` positions ahead; empty where the stage
+  // does not end the model.
+  std::span<int32_t> tokens_ahead(int64_t ahead, int saved_slot) const;
+  std::span<int32_t> targets_ahead(int64_t ahead, int saved_slot) const;
+  std::span<const float> losses_ahead(int64_t ahead, int saved_slot) const;
+  int64_t mtp_depth() const { return model_.mtp_depth; }
   // Where the documents of a micro-batch lie, to be filled like the tokens; absent where a sequence
   // is one document.
   Documents documents(int saved_slot) const {
@@ -101,6 +107,7 @@ class Stage {
     std::vector<std::unique_ptr<OpBody>> ops;
     size_t first_op = 0;                        // of the ops of all units
     std::vector<Call> forward, again;           // again: what B and W need and is not stored
+    std::vector<Call> evaluation;               // F without training: what the output needs
     std::array<std::vector<Call>, 3> backward;  // [Backward]
     MatrixAt copied_grad, input_grad;  // the gradient of the unit's input, where it lies elsewhere
     RouteAt route;
@@ -120,7 +127,7 @@ class Stage {
   }
   TensorAt saved_at(const char* name) const;
   MatrixAt residual_at(const TensorPlace& place) const;
-  TensorRef saved_tensor(const char* name, int saved_slot) const;
+  TensorRef saved_tensor(const std::string& name, int saved_slot) const;
 
   ModelShard model_;
   StageShape shape_;

@@ -21,6 +21,23 @@ int gathering_of(const Graph& graph, const Op& op) {
   return -1;
 }
 
+// [op] whether the output of the unit depends on it.
+std::vector<bool> needed_by_output(const Graph& graph) {
+  std::vector<bool> op_is_needed(graph.ops.size()), value_is_needed(graph.values.size());
+  value_is_needed[size_t(graph.output)] = true;
+  for (size_t i = graph.ops.size(); i-- > 0;) {
+    const Op& op = graph.ops[i];
+    const auto is_needed = [&](ValueId id) { return bool(value_is_needed[size_t(id)]); };
+    op_is_needed[i] = std::any_of(op.outputs.begin(), op.outputs.end(), is_needed);
+    if (!op_is_needed[i]) continue;
+    for (const ValueId id : op.inputs) value_is_needed[size_t(id)] = true;
+    for (const ValueId id : {op.addend, op.early_residual, op.late_residual}) {
+      if (id >= 0) value_is_needed[size_t(id)] = true;
+    }
+  }
+  return op_is_needed;
+}
+
 }  // namespace
 
 Stage::Stage(const ModelSpec& model, const StageSpec& stage, const StageShape& shape,
@@ -81,8 +98,10 @@ void Stage::order_calls(const UnitKind& kind, bool is_first, Unit& unit) {
   const std::vector<Op>& ops = kind.graph.ops;
   const int num_ops = int(ops.size());
   const auto gather = [&](int op) { return gathering_of(kind.graph, ops[size_t(op)]); };
+  const std::vector<bool> is_needed = needed_by_output(kind.graph);
   for (int op = 0; op < num_ops; ++op) {
     unit.forward.push_back({op, OpHalf::Forward});
+    if (is_needed[size_t(op)]) unit.evaluation.push_back({op, OpHalf::Forward});
     if (kind.kept.runs_again[size_t(op)]) unit.again.push_back({op, OpHalf::Forward});
   }
   auto& [whole, input, weight] = unit.backward;

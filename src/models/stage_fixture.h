@@ -98,6 +98,11 @@ inline ModelSpec model_of(const std::string& name) {
     config.activation = ActivationChoice::Relu2;
     config.dropout = name == "parallel_dropout" ? 0.2 : 0.0;
   }
+  if (name.find("mtp") != std::string::npos) {
+    config.layers = 1;
+    config.mtp_depth = name.starts_with("moe") ? 1 : 2;
+    config.mtp_loss_weight = 0.7;
+  }
   if (name == "conv_net" || name == "resnet") {
     config.family = name == "resnet" ? ModelFamily::ResNet50 : ModelFamily::ConvNet;
     config.layers = 1;
@@ -137,7 +142,9 @@ inline const char* const kModels[] = {"gpt2_tied",
                                       "moe_lora",
                                       "parallel_lora",
                                       "llama_qk_norm",
-                                      "moe_latent"};
+                                      "moe_latent",
+                                      "gpt2_dropout_mtp_tied",
+                                      "moe_mtp"};
 
 // Latent attention without a latent of queries is not cut over tp.
 inline bool has_tensor_parallelism(const ModelSpec& model) {
@@ -223,6 +230,7 @@ class TestStage {
       const int32_t target = t % 11 == 3 ? kIgnoredTarget : int32_t((t * 5 + 1) % kVocab);
       stage_.targets(0)[i] = way_.target ? way_.target(t) : target;
     }
+    fill_ahead();
     if (!way_.documents.empty()) place_documents();
   }
 
@@ -232,7 +240,7 @@ class TestStage {
     return ContextChunks{model_.seq_len, shape_.cp, shape_.cp_rank}.whole_token(i);
   }
 
-  // Sum of the losses.
+  // Sum of the losses, in training with the weighted ones of the modules that look ahead.
   double forward(bool training = true) {
     for (size_t layer = 0; layer < way_.routes.size(); ++layer) {
       const MatrixRef expert_Tk = route(int(layer)).expert_Tk;
@@ -246,6 +254,10 @@ class TestStage {
     }
     double sum = 0.0;
     for (const float loss : stage_.losses(0)) sum += loss;
+    for (int64_t ahead = 1; training && ahead <= model_.mtp_depth; ++ahead) {
+      const double weight = model_.mtp_loss_weight / double(model_.mtp_depth);
+      for (const float loss : stage_.losses_ahead(ahead, 0)) sum += weight * double(loss);
+    }
     return sum;
   }
 
@@ -292,6 +304,18 @@ class TestStage {
 
  private:
   static constexpr uint64_t kSeed = 5;
+
+  // Tokens and targets of the modules that look ahead; any will do.
+  void fill_ahead() {
+    for (int64_t ahead = 1; ahead <= model_.mtp_depth; ++ahead) {
+      for (int64_t i = 0; i < num_tokens(); ++i) {
+        const int64_t t = whole_token(i) + ahead;
+        stage_.tokens_ahead(ahead, 0)[i] = int32_t((t * 7 + t * t) % kVocab);
+        const int32_t target = t % 11 == 3 ? kIgnoredTarget : int32_t((t * 5 + 1) % kVocab);
+        stage_.targets_ahead(ahead, 0)[i] = target;
+      }
+    }
+  }
 
   void fill_images() {
     uint32_t word = 1;

@@ -8,9 +8,9 @@ LookupBody::LookupBody(const OpBinding& b)
     : model_(b.model()),
       table_VC_(b.weight(b.op().params.front())),
       sum_(SumOnResidual::bind(b)),
-      tokens_T_(b.tokens()),
+      tokens_T_(b.op().ahead > 0 ? b.tensor(ahead_prefix(b.op()) + "tokens_T") : b.tokens()),
       dtable_VC_(b.weight_grad(b.op().params.front())),
-      adds_to_table_grad_(b.head_writes_table_grad()) {
+      adds_to_table_grad_(b.adds_to_grad(b.op().params.front())) {
   if (b.op().params.size() == 1) return;
   positions_SC_ = b.weight(b.op().params.back());
   dpositions_SC_ = b.weight_grad(b.op().params.back());

@@ -23,8 +23,7 @@ class LookupBody final : public OpBody {
   SumOnResidual sum_;
   TensorAt tokens_T_;
   MatrixAt dtable_VC_, dpositions_SC_;
-  // The head reads the table too and is the first to write its gradient, so this one adds.
-  bool adds_to_table_grad_;
+  bool adds_to_table_grad_;  // another use of the table has written its gradient
 };
 
 }  // namespace trireme

@@ -9,6 +9,11 @@
 namespace trireme {
 namespace {
 
+// The modules that look ahead share one weight in the loss.
+float scale_of(const Op& op, const ModelSpec& model) {
+  return op.ahead == 0 ? 1.0f : static_cast<float>(model.mtp_loss_weight / double(model.mtp_depth));
+}
+
 TensorRef tokens_of(const TensorRef& x_T, int64_t begin, int64_t count) {
   return {static_cast<char*>(x_T.data) + begin * size_of(x_T.dtype), x_T.dtype, Shape{count}};
 }
@@ -24,16 +29,18 @@ LossBody::LossBody(const OpBinding& b)
       h_full_TC_(b.at(b.memory().gathered_input)),
       dh_full_TC_(b.at(b.memory().gathered_input_grad)),
       dh_TC_(b.input_grad()),
-      dlogits_TV_(b.matrix_of("head.dlogits_TV")),
+      dlogits_TV_(b.matrix_of(ahead_prefix(b.op()) + "head.dlogits_TV")),
       dlogits_tile_tV_(b.matrix_of("head.dlogits_tile_tV")),
       logits_tile_tV_(b.matrix_of("head.logits_tile_tV")),
-      targets_T_(b.tensor("targets_T")),
-      loss_T_(b.tensor("loss_T")),
-      max_T_(b.tensor("head.max_T")),
-      sum_T_(b.tensor("head.sum_T")),
+      targets_T_(b.tensor(ahead_prefix(b.op()) + "targets_T")),
+      loss_T_(b.tensor(ahead_prefix(b.op()) + "loss_T")),
+      max_T_(b.tensor(ahead_prefix(b.op()) + "head.max_T")),
+      sum_T_(b.tensor(ahead_prefix(b.op()) + "head.sum_T")),
       part_3t_(b.tensor("head.part_3t")),
       parts_3Rt_(b.tensor("head.parts_3Rt")),
-      dweight_VC_(b.weight_grad()) {}
+      dweight_VC_(b.weight_grad()),
+      adds_to_grad_(b.adds_to_grad(b.first_param(true))),
+      grad_scale_(scale_of(b.op(), b.model())) {}
 
 LossBody::Tensors LossBody::tensors_of(const SlotMemory& m) const {
   return {m(h_TC_),      m(h_full_TC_), m(dh_full_TC_),     m(dh_TC_), m(dlogits_TV_),
@@ -87,10 +94,10 @@ void LossBody::gradient_of_tile(Ctx& ctx, const Tensors& s, int64_t begin, Matri
   for (int slice = 0; slice < model_.slices.count; ++slice) {
     const auto [first, rows] = rows_of_slice(slice);
     ctx.kernels.cross_entropy_gradient(
-        ctx.stream,
-        {cols_of(logits_tV, first, rows), tokens_of(s.targets_T, begin, count),
-         model_.first_token + first, tokens_of(s.max_T, begin, count),
-         tokens_of(s.sum_T, begin, count), cols_of(dlogits_tV, first, rows), ctx.loss_scale});
+        ctx.stream, {cols_of(logits_tV, first, rows), tokens_of(s.targets_T, begin, count),
+                     model_.first_token + first, tokens_of(s.max_T, begin, count),
+                     tokens_of(s.sum_T, begin, count), cols_of(dlogits_tV, first, rows),
+                     ctx.loss_scale * grad_scale_});
   }
 }
 
@@ -127,7 +134,8 @@ void LossBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m
 }
 
 void LossBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
-                               Write write) const {
+                               Write given_write) const {
+  const Write write = adds_to_grad_ ? Write::Accumulate : given_write;
   const Tensors s = tensors_of(m);
   gather(ctx, s);
   const auto add_dw = [&](MatrixRef dlogits_tV, MatrixRef h_tC, Write tile_write) {

@@ -59,8 +59,13 @@ TensorAt OpBinding::tokens() const {
   return {found.base, found.dtype, found.offset, Shape{found.rows}, found.is_by_token};
 }
 
-bool OpBinding::head_writes_table_grad() const {
-  return stage_.model.tied_head && stage_.has_head && !stage_.tables.grads.contains(kSecondUse);
+bool OpBinding::adds_to_grad(ParamId id) const {
+  for (size_t later = op_ + 1; later < graph().ops.size(); ++later) {
+    const std::vector<ParamId>& params = graph().ops[later].params;
+    if (std::find(params.begin(), params.end(), id) != params.end()) return true;
+  }
+  return param(id).name == kTokenTable && unit_.name != "head" && stage_.has_head &&
+         stage_.model.head_reads_table() && !stage_.tables.grads.contains(kSecondUse);
 }
 
 MatrixAt OpBinding::matrix_of(const std::string& name_inside) const {

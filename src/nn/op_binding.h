@@ -63,8 +63,9 @@ class OpBinding {
   // Its vectors whose name ends so, as one; absent where the model has none.
   TensorRef vector(const std::string& ending = "") const;
   TensorAt vector_grad(const std::string& ending = "") const;
-  // Whether the head of this stage adds to the same gradient of the token table, and before.
-  bool head_writes_table_grad() const;
+  // True if another op adds to the same gradient of the parameter before this one: a later op of
+  // the unit, because gradients flow back, or the head, which reads the table of the embedding.
+  bool adds_to_grad(ParamId id) const;
   // The first parameter that is a matrix, or a vector; -1: there is none.
   ParamId first_param(bool is_matrix, const std::string& ending = "") const;
   bool is_trained(ParamId id) const { return param(id).is_trained; }

@@ -202,6 +202,7 @@ void MetricsFile::on_step(const StepReport& report) {
   line.add_number("grad_norm", report.grad_norm);
   if (report.loss_scale > 0.0) line.add_number("loss_scale", report.loss_scale);
   if (report.noise_scale) line.add_number("noise_scale", *report.noise_scale);
+  if (report.mtp_loss) line.add_number("mtp_loss", *report.mtp_loss);
   if (report.max_logit) {
     line.add_number("max_logit", *report.max_logit);
     line.add(",\"clipped_heads\":{}", report.clipped_heads);

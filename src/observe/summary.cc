@@ -102,15 +102,17 @@ Json recompute_json(const RunPlan& plan) {
 }
 
 Json model_json(const ModelSpec& model) {
-  return {{"family", name_of(model.family)},
-          {"layers", model.layers},
-          {"d_model", model.d_model},
-          {"heads", model.heads},
-          {"kv_heads", model.kv_heads},
-          {"head_dim", model.head_dim},
-          {"d_ff", model.d_ff},
-          {"vocab_size", model.vocab_size},
-          {"seq_len", model.seq_len}};
+  Json json = {{"family", name_of(model.family)},
+               {"layers", model.layers},
+               {"d_model", model.d_model},
+               {"heads", model.heads},
+               {"kv_heads", model.kv_heads},
+               {"head_dim", model.head_dim},
+               {"d_ff", model.d_ff},
+               {"vocab_size", model.vocab_size},
+               {"seq_len", model.seq_len}};
+  if (model.mtp_depth > 0) json["mtp_depth"] = model.mtp_depth;
+  return json;
 }
 
 Json data_json(const DataFacts& data) {

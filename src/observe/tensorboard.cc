@@ -225,6 +225,7 @@ void TensorBoardFile::on_step(const StepReport& report) {
   add_scalar("train/lr", report.lr);
   add_scalar("train/grad_norm", report.grad_norm);
   if (report.noise_scale) add_scalar("train/noise_scale", *report.noise_scale);
+  if (report.mtp_loss) add_scalar("train/mtp_loss", *report.mtp_loss);
   if (report.max_logit) add_scalar("train/max_logit", *report.max_logit);
   add_scalar("speed/tokens_per_s", report.tokens_per_s);
   add_scalar("speed/step_s", report.step_s);

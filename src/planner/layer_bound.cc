@@ -20,6 +20,8 @@ namespace {
 
 // Number of norm tensors of the embedding and the head, which may be in one bucket with a layer.
 constexpr double kSmallTensorsOfEnds = 4.0;
+// Tensors of a module of multi-token prediction that are not of its block.
+constexpr double kTensorsBesideBlock = 8.0;
 
 double unaligned_bytes(const TensorTable& table) {
   double bytes = 0.0;
@@ -156,7 +158,9 @@ LayerBounds::Params LayerBounds::least_params(const ModelSpec& model, const Stag
     for (const TensorSpec& param : tables.params.tensors()) {
       elements += double(param.shape.num_elements());
     }
-    const double tensors = double(tables.params.tensors().size()) + kSmallTensorsOfEnds;
+    const double of_layer = double(tables.params.tensors().size());
+    const double of_modules = double(model.mtp_depth) * (of_layer + kTensorsBesideBlock);
+    const double tensors = of_layer + of_modules + kSmallTensorsOfEnds;
     least.elements = std::min(least.elements, elements);
     least.tensors = std::max(least.tensors, tensors);
     least.params_bytes = std::min(least.params_bytes, unaligned_bytes(tables.params));

@@ -196,7 +196,11 @@ class ActionTraffic::Work {
     for (const LayerRun& run : layer_runs(plan_.model, stage)) {
       if (plan_.model.has_experts(run.first)) count += run.count;
     }
-    return count;
+    return count + (plan_.model.has_experts() ? num_modules(stage) : 0);
+  }
+  // Modules of multi-token prediction, which have a block like a layer and recompute nothing.
+  int64_t num_modules(const StageSpec& stage) const {
+    return stage.has_head ? plan_.model.mtp_depth : 0;
   }
 
   // Transfers between cp ranks.
@@ -204,9 +208,10 @@ class ActionTraffic::Work {
     const StageSpec& stage = rank_->chunks[size_t(action.chunk)].stage;
     const auto [forward, backward] = context_bytes_of_layer();
     const bool is_first = action.kind == ActionKind::F;
-    bytes_[kCp] += (is_first ? stage.num_layers : num_again(OpKind::Attention, stage)) * forward;
+    const int64_t blocks = stage.num_layers + num_modules(stage);
+    bytes_[kCp] += (is_first ? blocks : num_again(OpKind::Attention, stage)) * forward;
     const bool differentiates = action.kind == ActionKind::B || action.kind == ActionKind::BW;
-    if (differentiates) bytes_[kCp] += stage.num_layers * backward;
+    if (differentiates) bytes_[kCp] += blocks * backward;
   }
 
   struct ContextBytes {

@@ -43,6 +43,7 @@ struct RankPlan {
   // Visits to the experts of each layer, and dropped visits, of the whole model.
   int64_t num_expert_loads = 0;
   int64_t num_router_losses = 0;  // of the whole model: two per layer
+  bool has_ahead_losses = false;  // the modules of multi-token prediction have losses of their own
   ReportedLogits logits;
   ZeroShape zero;
   ZeroShape expert_zero;  // for experts, over the ranks that hold the same experts
@@ -58,27 +59,30 @@ struct RankPlan {
 
 // What the ranks tell each other in Step, as 64-bit words that one rank fills and the others leave
 // zero: the sum of the losses and the valid tokens of every micro-batch and context-parallel rank,
-// whether to stop, and the partial sums of the gradient's norm. The experts' visits of every layer
-// (Route::load_E), the router's losses (RouterLosses) and an exact norm are integers, to
-// which several ranks may add.
+// whether to stop, the sum of the losses of the modules that look ahead, and the partial sums of
+// the gradient's norm. The experts' visits of every layer (Route::load_E), the router's losses
+// (RouterLosses) and an exact norm are integers, to which several ranks may add.
 struct Exchange {
   int64_t losses = 0;
   int64_t valid_tokens = 0;
   int64_t stop = 0;
   int64_t expert_loads = 0;
   int64_t router_losses = 0;
+  int64_t ahead_losses = 0;
   int64_t norm = 0;
   int64_t num_words = 0;
 };
 constexpr Exchange exchange_of(int64_t num_losses, int64_t num_expert_loads,
-                               int64_t num_router_losses, int64_t num_norm_words) {
+                               int64_t num_router_losses, int64_t num_ahead_losses,
+                               int64_t num_norm_words) {
   const int64_t stop = 2 * num_losses, loads = stop + 1, routers = loads + num_expert_loads;
-  const int64_t norm = routers + num_router_losses;
-  return {0, num_losses, stop, loads, routers, norm, norm + num_norm_words};
+  const int64_t ahead = routers + num_router_losses, norm = ahead + num_ahead_losses;
+  return {0, num_losses, stop, loads, routers, ahead, norm, norm + num_norm_words};
 }
 inline Exchange exchange_of(const RankPlan& rank) {
-  return exchange_of(rank.microbatches.num_global * rank.shape.cp, rank.num_expert_loads,
-                     rank.num_router_losses, rank.num_norm_words);
+  const int64_t num_losses = rank.microbatches.num_global * rank.shape.cp;
+  return exchange_of(num_losses, rank.num_expert_loads, rank.num_router_losses,
+                     rank.has_ahead_losses ? num_losses : 0, rank.num_norm_words);
 }
 inline int64_t exchange_words(const RankPlan& rank) { return exchange_of(rank).num_words; }
 // Bytes of the words of one step, and of the largest logits, of which the ranks take the maximum.

@@ -15,6 +15,7 @@ Executor::Executor(Parts parts)
       whole_targets_(size_t(parts_.micro_sequences * parts_.chunks.seq_len)),
       whole_first_(whole_targets_.size()),
       whole_position_(whole_targets_.size()),
+      whole_ahead_(whole_targets_.size()),
       microbatches_(&parts_.plan.microbatches) {
   size_t most_units = 0;
   for (const Stage& stage : parts_.stages) {

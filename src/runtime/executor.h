@@ -44,6 +44,7 @@ struct StepResult {
   std::span<const int64_t> expert_loads;
   // [layer][2] over all ranks: RouterLosses::aux and z. Likewise.
   std::span<const int64_t> router_losses;
+  double ahead_loss_sum = 0.0;  // of all modules that look ahead (model.mtp_depth)
   // [layer][head] over all ranks: the largest attention logit. Likewise; empty without qk_clip.
   std::span<const float> largest_logits;
 };
@@ -143,6 +144,11 @@ class Executor {
   void finish_gradients(Ctx& ctx);
   // Reads tokens and targets where the chunk has them, and the places of their documents.
   void read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample);
+  // The samples of the modules that look ahead, from those of the whole sequences. Behind the end
+  // of a sequence there is no target, and any token will do, because no loss depends on it.
+  template <typename Take>
+  void read_ahead(const Stage& stage, int saved_slot, const Take& take);
+  static void ignore_targets(const Stage& stage, int saved_slot);
   // True if the targets of the micro-batch count.
   bool counts(int microbatch) const;
   void take_losses(const Action& action, int saved_slot);
@@ -164,6 +170,7 @@ class Executor {
   // Samples and targets of all ranks that share the sequences.
   std::vector<int32_t> whole_tokens_, whole_targets_;
   std::vector<int32_t> whole_first_, whole_position_;  // Documents of these
+  std::vector<int32_t> whole_ahead_;                   // tokens, or targets, some positions ahead
   Times times_, ahead_times_;
   std::optional<uint64_t> ahead_sample_;  // of the step whose first actions have run
   std::vector<int> live_ahead_;           // the regions that these leave live

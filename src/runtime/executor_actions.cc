@@ -31,8 +31,7 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
       if (action.first_unit == 0) {
         read(parts_.source, action.chunk, memory.saved_slot,
              info_of(action.microbatch).first_sample);
-        const std::span<int32_t> targets = stage_of(action).targets(memory.saved_slot);
-        if (!counts(action.microbatch)) std::fill(targets.begin(), targets.end(), kIgnoredTarget);
+        if (!counts(action.microbatch)) ignore_targets(stage_of(action), memory.saved_slot);
       }
       run_forward(ctx, action, memory);
       take_losses(action, memory.saved_slot);
@@ -78,6 +77,16 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
       return run_validate_action(ctx);
     default:
       TRIREME_CHECK(false, "this rank cannot run " + to_string(action, 2));
+  }
+}
+
+void Executor::ignore_targets(const Stage& stage, int saved_slot) {
+  const auto ignore = [](std::span<int32_t> targets) {
+    std::fill(targets.begin(), targets.end(), kIgnoredTarget);
+  };
+  ignore(stage.targets(saved_slot));
+  for (int64_t ahead = 1; ahead <= stage.mtp_depth(); ++ahead) {
+    ignore(stage.targets_ahead(ahead, saved_slot));
   }
 }
 
@@ -174,6 +183,7 @@ StepInput Executor::read_exchange(const Ctx& ctx) {
   result_.stop = exchange_.stop();
   result_.expert_loads = exchange_.expert_loads();
   result_.router_losses = exchange_.router_losses();
+  result_.ahead_loss_sum = exchange_.ahead_loss_sum();
   result_.largest_logits = exchange_.largest_logits();
   return {.lr = lr_,
           .valid_tokens = double(std::max<int64_t>(1, result_.valid_tokens)),
@@ -225,7 +235,30 @@ void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64
     const std::span<int32_t> first_N = elements_of(documents.first_N);
     std::copy_n(whole_first_.begin(), first_N.size(), first_N.begin());
   }
+  read_ahead(stage, saved_slot, take);
   read_ns_ += monotonic_ns() - begin_ns;
+}
+
+template <typename Take>
+void Executor::read_ahead(const Stage& stage, int saved_slot, const Take& take) {
+  const int64_t seq_len = parts_.chunks.seq_len;
+  const bool has_documents = bool(stage.documents(saved_slot).first_T);
+  for (int64_t ahead = 1; ahead <= stage.mtp_depth(); ++ahead) {
+    const std::span<int32_t> tokens = stage.tokens_ahead(ahead, saved_slot);
+    if (tokens.empty()) return;
+    const auto is_behind = [&](size_t i) { return int64_t(i) % seq_len + ahead >= seq_len; };
+    for (size_t i = 0; i < whole_ahead_.size(); ++i) {
+      whole_ahead_[i] = whole_tokens_[is_behind(i) ? i : i + size_t(ahead)];
+    }
+    take(whole_ahead_, tokens);
+    for (size_t i = 0; i < whole_ahead_.size(); ++i) {
+      const size_t there = is_behind(i) ? i : i + size_t(ahead);
+      const bool is_target =
+          there != i && !(has_documents && whole_first_[there] != whole_first_[i]);
+      whole_ahead_[i] = is_target ? whole_targets_[there] : kIgnoredTarget;
+    }
+    take(whole_ahead_, stage.targets_ahead(ahead, saved_slot));
+  }
 }
 
 Executor::EvalLoss Executor::losses_of(int chunk, int saved_slot) const {
@@ -250,6 +283,13 @@ void Executor::take_losses(const Action& action, int saved_slot) {
   const int64_t global = microbatches_->global_of[size_t(action.microbatch)];
   exchange_.put_loss(global * parts_.chunks.cp + parts_.chunks.rank, loss.loss_sum,
                      loss.valid_tokens);
+  const Stage& stage = stage_of(action);
+  if (stage.mtp_depth() == 0) return;
+  double ahead_sum = 0.0;
+  for (int64_t ahead = 1; ahead <= stage.mtp_depth(); ++ahead) {
+    for (const float ahead_loss : stage.losses_ahead(ahead, saved_slot)) ahead_sum += ahead_loss;
+  }
+  exchange_.put_ahead_loss(global * parts_.chunks.cp + parts_.chunks.rank, ahead_sum);
 }
 
 void Executor::take_routing(const Action& action, int saved_slot, int unit) {

@@ -59,6 +59,10 @@ void StepExchange::put_loss(int64_t index, double loss_sum, int64_t valid_tokens
   open_[size_t(places_.valid_tokens + index)] = valid_tokens;
 }
 
+void StepExchange::put_ahead_loss(int64_t index, double loss_sum) {
+  open_[size_t(places_.ahead_losses + index)] = std::bit_cast<int64_t>(loss_sum);
+}
+
 void StepExchange::add_expert_load(int64_t layer, std::span<const int32_t> load) {
   int64_t* words = &open_[size_t(places_.expert_loads + layer * int64_t(load.size()))];
   for (size_t i = 0; i < load.size(); ++i) words[i] += load[i];
@@ -127,7 +131,12 @@ std::span<const int64_t> StepExchange::expert_loads() const {
 
 std::span<const int64_t> StepExchange::router_losses() const {
   return exchanged_.subspan(size_t(places_.router_losses),
-                            size_t(places_.norm - places_.router_losses));
+                            size_t(places_.ahead_losses - places_.router_losses));
+}
+
+double StepExchange::ahead_loss_sum() const {
+  const double* losses = reinterpret_cast<const double*>(exchanged_.data() + places_.ahead_losses);
+  return tree_sum({losses, size_t(places_.norm - places_.ahead_losses)});
 }
 
 double StepExchange::squared_norm() const {

@@ -20,6 +20,8 @@ class StepExchange {
   void open();
   // `index`: of the micro-batch within the step, by context-parallel rank.
   void put_loss(int64_t index, double loss_sum, int64_t valid_tokens);
+  // The sum of the losses of the modules that look ahead; where there are any.
+  void put_ahead_loss(int64_t index, double loss_sum);
   void add_expert_load(int64_t layer, std::span<const int32_t> load);
   void add_router_losses(int64_t layer, const RouterLosses& losses);
   // Raises the logits of heads first_head .. of a layer to these.
@@ -39,6 +41,7 @@ class StepExchange {
   bool stop() const;
   std::span<const int64_t> expert_loads() const;
   std::span<const int64_t> router_losses() const;
+  double ahead_loss_sum() const;  // 0 where no module looks ahead
   // [layer][head]; -inf for a head of which no query was seen. Until the next step.
   std::span<const float> largest_logits() const { return logits_; }
 

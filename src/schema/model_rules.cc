@@ -226,6 +226,23 @@ void adapter_rules(ConfigRules& rules, const ModelConfig& model) {
   }
 }
 
+// Modules that look ahead (multi-token prediction).
+void module_rules(ConfigRules& rules, const ModelConfig& model) {
+  constexpr int64_t kMostModules = 8;
+  rules.size("model.mtp_depth", model.mtp_depth, 0, kMostModules);
+  rules.require(model.mtp_loss_weight >= 0.0 && std::isfinite(model.mtp_loss_weight),
+                "model.mtp_loss_weight", "must be 0 or more, and finite", "try 0.3");
+  if (model.mtp_depth <= 0) return;
+  rules.require(model.mtp_depth < model.seq_len, "model.mtp_depth",
+                "looks further ahead than a sequence is long",
+                "take longer sequences (model.seq_len), or set it to 0");
+  rules.require(model.mtp_depth == 1 || model.family != ModelFamily::Moe, "model.mtp_depth",
+                "makes several modules with experts, and only one can have experts", "try 1");
+  rules.require(model.lora_rank == 0, "model.mtp_depth",
+                "makes modules, and adapters are not trained together with them",
+                "set model.mtp_depth = 0, or model.lora_rank = 0");
+}
+
 // Refuses models whose tables would take more time and memory than the model is worth, before any
 // table is made.
 void tensor_count_rules(ConfigRules& rules, const ModelConfig& model) {
@@ -233,7 +250,8 @@ void tensor_count_rules(ConfigRules& rules, const ModelConfig& model) {
   const double experts = has_experts ? double(model.experts) + double(model.shared_experts) : 1.0;
   const double of_layer =
       16.0 + (model.lora_rank > 0 ? 14.0 : 0.0) + (has_experts ? 3.0 * experts : 0.0);
-  rules.require(double(model.layers) * of_layer <= double(limits::kModelTensors), "model.layers",
+  const double blocks = double(model.layers) + double(model.mtp_depth);
+  rules.require(blocks * of_layer <= double(limits::kModelTensors), "model.layers",
                 fmt::format("with {:.0f} experts each makes more than {} tensors", experts,
                             limits::kModelTensors),
                 "take fewer layers or experts");
@@ -247,7 +265,8 @@ double most_parameters(const ModelSpec& model) {
   const double attention = 4.0 * C * double(model.heads) * double(model.head_dim);
   const double mlp = 3.0 * C * double(model.d_ff) * experts;
   const double dense = double(model.dense_layers) * 3.0 * C * double(model.dense_d_ff);
-  return double(model.layers) * (attention + mlp) + dense +
+  const double joins = double(model.mtp_depth) * 2.0 * C * C;
+  return (double(model.layers) + double(model.mtp_depth)) * (attention + mlp) + dense + joins +
          2.0 * C * (double(model.vocab_size) + double(model.seq_len));
 }
 
@@ -271,6 +290,8 @@ void image_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.require(model.lora_rank == 0 && model.dropout == 0.0, "model.family",
                 "has neither adapters nor dropout yet",
                 "set model.lora_rank = 0 and model.dropout = 0.0");
+  rules.require(model.mtp_depth == 0, "model.mtp_depth", "looks ahead in text, not in images",
+                "set model.mtp_depth = 0");
   const bool are_sizes = model.image_size >= 1 && model.image_size <= kLargestImage &&
                          model.layers == layers && layers >= 1 && layers <= kMostLayers &&
                          model.width_factor >= 1;
@@ -296,6 +317,7 @@ void model_rules(ConfigRules& rules, const ModelConfig& model) {
   attention_rules(rules, model);
   expert_rules(rules, model);
   adapter_rules(rules, model);
+  module_rules(rules, model);
   tensor_count_rules(rules, model);
 }
 

@@ -114,6 +114,8 @@ ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
   model.kv_lora_rank = config.kv_lora_rank;
   model.q_lora_rank = config.q_lora_rank;
   model.qk_rope_head_dim = config.qk_rope_head_dim;
+  model.mtp_depth = config.mtp_depth;
+  model.mtp_loss_weight = config.mtp_depth > 0 ? config.mtp_loss_weight : 0.0;
   add_adapters(config, model);
   if (reads_images(config.family)) make_image_net(config, model);
   if (config.family != ModelFamily::Moe) return model;
@@ -145,6 +147,12 @@ Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t data_vocab_si
   const std::vector<ConfigProblem> problems = rules.take();
   if (!problems.empty()) return usage(problems.front().message());
   return with_defaults(config, data_vocab_size);
+}
+
+ModelSpec without_modules(ModelSpec model) {
+  model.mtp_depth = 0;
+  model.mtp_loss_weight = 0.0;
+  return model;
 }
 
 int most_slices(const ModelSpec& model) {

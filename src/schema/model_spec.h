@@ -75,6 +75,12 @@ struct ModelSpec {
   int64_t first_expert = 0;  // first of the experts on this rank
   int64_t held_experts = 0;
 
+  // Modules behind the last layer: module d reads the token d positions ahead and predicts the one
+  // behind it. The mean of their losses, times the weight, is added to the loss. Each has a block
+  // like the last layer's, which counts as layer `layers` + d - 1. 0: none.
+  int64_t mtp_depth = 0;
+  double mtp_loss_weight = 0.0;
+
   // Adapters: y = x W + lora_scale (x A) B. They alone are trained. 0: none.
   int64_t lora_rank = 0;
   double lora_scale = 0.0;
@@ -91,11 +97,16 @@ struct ModelSpec {
   int64_t sample_words() const { return reads_images() ? (image_bytes() + 3) / 4 : seq_len; }
 
   bool has_adapters() const { return lora_rank > 0; }
-  // Whether the two uses of one table have gradients that are joined.
-  bool trains_tied_table() const { return tied_head && !has_adapters(); }
+  // Whether the head reads the embedding's table: as its weight, or in modules that look ahead.
+  bool head_reads_table() const { return tied_head || mtp_depth > 0; }
+  // Whether the uses of one table in embedding and head have gradients that are joined.
+  bool trains_tied_table() const { return head_reads_table() && !has_adapters(); }
   bool has_experts() const { return experts > 0; }
   bool has_experts(int64_t layer) const { return has_experts() && layer >= dense_layers; }
-  int64_t num_expert_layers() const { return has_experts() ? layers - dense_layers : 0; }
+  // Layers and modules with experts.
+  int64_t num_expert_layers() const { return has_experts() ? num_blocks() - dense_layers : 0; }
+  // Layers and modules: their blocks are alike.
+  int64_t num_blocks() const { return layers + mtp_depth; }
   int64_t shared_width() const { return shared_experts * d_ff; }
   // Number of tokens of a micro-batch that an expert accepts.
   int64_t expert_capacity(int64_t num_tokens) const;
@@ -123,6 +134,9 @@ ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size);
 
 // The same for a model that keeps the rules of schema/model_rules.h, or the first that it breaks.
 Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t data_vocab_size);
+
+// The model that generates and that others know: without the modules of multi-token prediction.
+ModelSpec without_modules(ModelSpec model);
 
 // Into how many slices run.reproducible = "mesh" cuts every layer, whatever tp is.
 int most_slices(const ModelSpec& model);

@@ -67,6 +67,10 @@ struct ModelConfig {
   double aux_loss = 0.01;
   double z_loss = 0.0;
   double balance_rate = 0.0;
+  // Multi-token prediction (DeepSeek-V3): modules behind the last layer, each of which predicts one
+  // token further ahead.
+  int64_t mtp_depth = 0;  // 0: none
+  double mtp_loss_weight = 0.3;
   // Adapters (LoRA) beside frozen matrices.
   int64_t lora_rank = 0;             // 0: none
   double lora_alpha = 0.0;           // 0: 2 lora_rank

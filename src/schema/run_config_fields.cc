@@ -173,6 +173,12 @@ void model_fields(FieldList& list, ModelConfig& model) {
   list.add("balance_rate", model.balance_rate, kResults,
            "moe: step size of a bias that balances the choice of experts by their load, without a "
            "loss; 0: no bias");
+  list.add("mtp_depth", model.mtp_depth, kResults,
+           "number of modules behind the last layer that each predict one token further ahead "
+           "(multi-token prediction); they train the model and are left out of evaluation and "
+           "generation; 0: none");
+  list.add("mtp_loss_weight", model.mtp_loss_weight, kResults,
+           "weight of the mean loss of these modules, which is added to the loss");
   list.add("lora_rank", model.lora_rank, kResults,
            "rank of the trained adapters (LoRA) beside the matrices of model.lora_targets; every "
            "other parameter is frozen; 0: no adapters, everything is trained");

@@ -171,6 +171,9 @@ void qk_clip_rules(ConfigRules& rules, const RunConfig& config) {
                 "scales the rows of a head in the weights of queries and keys, but with "
                 "model.kv_lora_rank all heads share a part of the keys",
                 remedy + "model.kv_lora_rank = 0");
+  rules.require(config.model.mtp_depth <= 0, "optim.qk_clip",
+                "does not know the heads of the modules of multi-token prediction",
+                remedy + "model.mtp_depth = 0");
   rules.require(config.optim.frozen.empty(), "optim.qk_clip",
                 fmt::format("scales queries and keys together, but optim.frozen = \"{}\" may keep "
                             "one of them",

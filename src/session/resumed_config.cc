@@ -57,6 +57,7 @@ constexpr ModelKey kModelKeys[] = {
     {"model.rope_mscale", same<&ModelSpec::rope_mscale>},
     {"model.qk_norm", same<&ModelSpec::qk_norm>},
     {"model.window", same<&ModelSpec::window>},
+    {"model.mtp_depth", same<&ModelSpec::mtp_depth>},
     {"model.kv_lora_rank", same<&ModelSpec::kv_lora_rank>},
     {"model.q_lora_rank", same<&ModelSpec::q_lora_rank>},
     {"model.qk_rope_head_dim", same<&ModelSpec::qk_rope_head_dim>},

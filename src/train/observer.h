@@ -33,6 +33,8 @@ struct StepReport {
   // Means over layers and tokens, without their weights in the loss. Absent if the model is not
   // trained on them.
   std::optional<double> aux_loss, z_loss;
+  // With model.mtp_depth: the mean over the modules of their losses, per valid token of the step.
+  std::optional<double> mtp_loss;
   // With optim.qk_clip: the largest attention logit of the step, and of how many heads it was above
   // the limit, so that their weights were scaled.
   std::optional<double> max_logit;

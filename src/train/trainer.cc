@@ -244,6 +244,10 @@ StepReport Trainer::run_step() {
       router_loss_means(result.router_losses, plan.model, plan.tokens_per_step());
   report.aux_loss = routers.aux;
   report.z_loss = routers.z;
+  if (plan.model.mtp_depth > 0) {
+    const double predictions = double(plan.model.mtp_depth) * double(result.valid_tokens);
+    report.mtp_loss = predictions > 0.0 ? result.ahead_loss_sum / predictions : 0.0;
+  }
   report.tokens_per_s = double(plan.tokens_per_step()) / report.step_s;
   if (parts_.peak_flops > 0.0) {
     const double flops_per_s = report.tokens_per_s * plan.flops_per_token.total();

@@ -36,6 +36,13 @@ std::string beyond_bounds(const LayoutRun& split, const LayoutRun& whole) {
       return fmt::format("step {}: loss {} for {}", step, split.losses[step], loss);
     }
   }
+  for (size_t step = 0; step < whole.ahead_losses.size(); ++step) {
+    const double loss = whole.ahead_losses[step];
+    if (is_far(split.ahead_losses[step], loss, (step == 0 ? 1e-6 : 2e-5) * loss)) {
+      return fmt::format("step {}: loss of modules {} for {}", step, split.ahead_losses[step],
+                         loss);
+    }
+  }
   // Router losses are compared if all tokens went to the same experts.
   const size_t routers = split.expert_loads == whole.expert_loads ? whole.router_losses.size() : 0;
   for (size_t i = 0; i < routers; ++i) {

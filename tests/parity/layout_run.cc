@@ -115,6 +115,7 @@ class RankRun {
       if (world.rank() != 0) continue;
       result_.losses.push_back(outcome.loss_sum);
       result_.valid_tokens.push_back(outcome.valid_tokens);
+      result_.ahead_losses.push_back(outcome.ahead_loss_sum);
       result_.grad_norms.push_back(outcome.update.grad_norm);
       result_.expert_loads.insert(result_.expert_loads.end(), outcome.expert_loads.begin(),
                                   outcome.expert_loads.end());
@@ -233,6 +234,7 @@ std::string difference(const LayoutRun& a, const LayoutRun& b) {
   if (a.grad_norms != b.grad_norms) return "gradient norms";
   if (a.expert_loads != b.expert_loads) return "experts' loads";
   if (a.router_losses != b.router_losses) return "routers' losses";
+  if (a.ahead_losses != b.ahead_losses) return "losses of the modules that look ahead";
   if (a.largest_logits != b.largest_logits) return "largest attention logits";
   if (a.val_loss != b.val_loss) return "validation loss";
   const std::string gradient = difference(a.first_moments, b.first_moments);

@@ -22,6 +22,7 @@ struct LayoutRun {
   std::map<std::string, std::vector<float>> visits;
   std::vector<int64_t> expert_loads;   // of all steps, as in StepResult::expert_loads
   std::vector<int64_t> router_losses;  // of all steps
+  std::vector<double> ahead_losses;    // of all steps, as in StepResult::ahead_loss_sum
   std::vector<float> largest_logits;   // of all steps, as in StepResult::largest_logits
   double val_loss = 0.0;
   int64_t num_rollbacks = 0;                  // of all ranks

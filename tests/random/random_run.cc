@@ -169,6 +169,8 @@ class RunDraw {
     if (model.family == ModelFamily::Moe) experts();
     if (is_one_of(6)) adapters();
     if (is_one_of(5)) attention();
+    const bool has_module = model.layer_scale > 0.0 && model.tied_head != model.final_norm;
+    if (has_module && model.lora_rank == 0) model.mtp_depth = 1;
   }
 
   // Norms of heads, windows and latents.
