@@ -34,6 +34,7 @@
 #include "schema/run_config_text.h"
 #include "scratch_folder.h"
 #include "small_models.h"
+#include "store/store_wire.h"
 #include "sweep/sweep_record.h"
 #include "tokenizer/bpe_tokenizer.h"
 #include "tokenizer/byte_tokenizer.h"
@@ -255,6 +256,19 @@ void add_logs(Seeds& seeds) {
   seeds.add("raft_message_fuzz",
             segment_head(1, 2, 2) + frame_of(LogVote{.term = 3, .candidate = 2}, entries), "\x01");
   seeds.add("raft_message_fuzz", encode_snapshot(snapshot), "\x02");
+}
+
+// Requests to a server of a store, replies and a description, by their first byte.
+void add_store_messages(Seeds& seeds) {
+  for (int op = 0; op <= int(kLastStoreOp); ++op) {
+    const StoreRequest request{.op = StoreOp(op), .store = 7, .chunk = {9, 1}, .text = "text"};
+    seeds.add("store_wire_fuzz", pack_request(request), std::string(1, '\0'));
+  }
+  seeds.add("store_wire_fuzz", pack_reply({.error = damaged("x")}), "\x01");
+  seeds.add("store_wire_fuzz", pack_reply({.leader = "a:1", .chunks = {{9, 1}}}), "\x01");
+  ServerDescription description{.identity = {7, "demo", "s0", 1}, .address = "a:1"};
+  description.log_servers.push_back({"a:1", "a:2"});
+  seeds.add("store_wire_fuzz", pack_description(description), "\x02");
 }
 
 void add_configurations(Seeds& seeds) {
@@ -544,6 +558,7 @@ int main(int argc, char** argv) {
   add_models(seeds, scratch);
   add_configurations(seeds);
   add_logs(seeds);
+  add_store_messages(seeds);
   add_jobs(seeds);
   add_run_files(seeds);
   add_sweeps(seeds);
