@@ -84,7 +84,7 @@ Result<CommandAnswer> RaftServer::query(const std::string& question, Deadline de
   return do_call(CallKind::Question, question, deadline);
 }
 
-Result<CommandAnswer> RaftServer::change_members(const Members& members, Deadline deadline) {
+Result<CommandAnswer> RaftServer::change_members(const LogMembers& members, Deadline deadline) {
   return do_call(CallKind::Members, encode_members(members), deadline);
 }
 
@@ -177,7 +177,7 @@ bool RaftServer::begin(const SharedCall& call) {
       proposal = core_.propose(call->bytes);
       if (!proposal) return false;  // too many wait
     } else {
-      Result<Members> members = decode_members(call->bytes);
+      Result<LogMembers> members = decode_members(call->bytes);
       Result<RaftProposal> proposed =
           members ? core_.propose_members(*members) : Result<RaftProposal>(members.error());
       if (!proposed) {

@@ -46,14 +46,14 @@ class RaftServer : public CommandLog {
   Result<CommandAnswer> apply(const std::string& command, Deadline deadline) override;
   Result<CommandAnswer> query(const std::string& question, Deadline deadline) override;
   // Adds, removes or moves one server. Returns once the change is committed.
-  Result<CommandAnswer> change_members(const Members& members, Deadline deadline);
+  Result<CommandAnswer> change_members(const LogMembers& members, Deadline deadline);
 
   struct Standing {
     bool is_leader = false;
     int64_t term = 0;
     ServerId leader = 0;  // 0: not known
     int64_t commit = 0;
-    Members members;
+    LogMembers members;
   };
   Standing standing();
 

@@ -46,7 +46,7 @@ class RaftServerTest : public testing::Test {
     if (!listeners_[id].is_open()) listeners_[id] = listen_at(addresses_[id]).value();
     machines_[id] = std::make_unique<JournalMachine>();
     RaftServerOptions options{.folder = folder_ + "/" + std::to_string(id), .secret = secret};
-    options.raft = {.id = id, .first_members = is_first ? first_members_ : Members(), .seed = 7};
+    options.raft = {.id = id, .first_members = is_first ? first_members_ : LogMembers(), .seed = 7};
     options.entries_per_snapshot = 40;
     options.log = [this](const std::string& sentence) {
       const std::lock_guard lock(mutex_);
@@ -102,7 +102,7 @@ class RaftServerTest : public testing::Test {
   std::mutex mutex_;
   std::string sentences_;  // of the logs for an operator; guarded by mutex_
   std::string folder_;
-  Members first_members_;
+  LogMembers first_members_;
   Socket listeners_[kMost + 1];
   std::string addresses_[kMost + 1];
   std::unique_ptr<JournalMachine> machines_[kMost + 1];
@@ -232,10 +232,10 @@ TEST_F(RaftServerTest, ServerThatJoinsGetsTheStateAndAWrongSecretKeepsOut) {
   for (int id = 1; id <= 3; ++id) start(id);
   for (int i = 0; i < 60; ++i) ASSERT_TRUE(apply(std::to_string(i)).ok());
   const int leading = leader();
-  Members members = first_members_;
+  LogMembers members = first_members_;
   std::erase_if(members.servers,
-                [&](const Member& member) { return member.id == leading % 3 + 1; });
-  Members four = first_members_;
+                [&](const LogMember& member) { return member.id == leading % 3 + 1; });
+  LogMembers four = first_members_;
   four.servers.push_back({4, addresses_[4]});
   start(4, false, "another secret");
   ASSERT_TRUE(servers_[leading]->change_members(four, Deadline::after(10)).ok());
@@ -258,7 +258,7 @@ TEST_F(RaftServerTest, ServerThatIsAddedUnderALaterLeaderGetsTheLog) {
   ASSERT_TRUE(apply("5").ok());
   start(first);
   start(4, false);
-  Members four = first_members_;
+  LogMembers four = first_members_;
   four.servers.push_back({4, addresses_[4]});
   ASSERT_TRUE(servers_[leader()]->change_members(four, Deadline::after(5)).ok());
   ASSERT_TRUE(apply("6").ok());
@@ -272,8 +272,8 @@ TEST_F(RaftServerTest, LeaderThatIsRemovedAnswersItsCallerAndTheOthersGoOn) {
   for (int id = 1; id <= 3; ++id) start(id);
   ASSERT_TRUE(apply("0").ok());
   const int former = leader();
-  Members two = first_members_;
-  std::erase_if(two.servers, [&](const Member& member) { return member.id == former; });
+  LogMembers two = first_members_;
+  std::erase_if(two.servers, [&](const LogMember& member) { return member.id == former; });
   const auto removed = servers_[former]->change_members(two, Deadline::after(5));
   ASSERT_TRUE(removed.ok()) << removed.error().message;
   EXPECT_TRUE(removed->is_leader);

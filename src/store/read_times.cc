@@ -34,7 +34,7 @@ void ReadTimes::begin_block() {
 
 bool ReadTimes::may_hedge() {
   const std::lock_guard lock(mutex_);
-  if ((num_hedged_ + 1) * 10 > num_blocks_) return false;
+  if (num_hedged_ * 10 >= num_blocks_) return false;
   ++num_hedged_;
   return true;
 }

@@ -16,7 +16,7 @@ class ReadTimes {
   // Counts a block that is read.
   void begin_block();
   // True if one more block may be decoded only because a read is slow. There is at most one such
-  // block for ten that are read.
+  // block for each ten that are begun.
   bool may_hedge();
   int64_t num_hedged() const;
 

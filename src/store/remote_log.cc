@@ -9,7 +9,9 @@
 namespace trireme {
 namespace {
 
-constexpr double kTryS = 2.0;  // to wait for one server
+// So long one server is waited for, and twice as long each time: it may be slow and not gone.
+constexpr double kFirstTryS = 1.0;
+constexpr double kLongestTryS = 16.0;
 constexpr std::chrono::milliseconds kPause(20);
 
 }  // namespace
@@ -33,14 +35,17 @@ Result<CommandAnswer> RemoteLog::query(const std::string& question, Deadline dea
 Result<CommandAnswer> RemoteLog::ask(StoreOp op, const std::string& text, Deadline deadline) {
   const StoreRequest request{.op = op, .store = store_, .text = text};
   std::string why = "no server has a leader";
+  double try_s = kFirstTryS;
   while (deadline.left_ms() > 0) {
     size_t at = 0;
     {
       const std::lock_guard lock(mutex_);
       at = leader_;
     }
-    const double seconds = std::min(kTryS, double(deadline.left_ms()) * 1e-3);
+    const double seconds = std::min(try_s, double(deadline.left_ms()) * 1e-3);
+    const Deadline patience = Deadline::after(seconds);
     const Result<StoreReply> reply = peers_[at]->ask(request, seconds);
+    if (patience.left_ms() == 0) try_s = std::min(2 * try_s, kLongestTryS);
     if (reply.ok() && reply->is_leader) return CommandAnswer{.bytes = reply->text};
     // An error of a kind that time does not heal, such as a wrong store.
     if (!reply.ok() && reply.error().kind == ErrorKind::Usage) return reply.error();

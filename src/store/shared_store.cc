@@ -156,6 +156,7 @@ void Store::open_servers(const Overview& overview) {
   for (size_t server = 0; server < overview.servers.size(); ++server) {
     names_[server] = overview.servers[server].name;
     auto peer = std::make_shared<StorePeer>(addresses_[server], secret_of_store(options_.secret));
+    peers_.push_back(peer);
     work_.add([this, &overview, &mutex, &has_news, &num_open, peer, server] {
       const ServerRecord& record = overview.servers[server];
       std::string why = why_not(description_of(*peer), file_, record);

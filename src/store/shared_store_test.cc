@@ -162,6 +162,29 @@ TEST_F(SharedStore, ProcessesThatAreKilledLoseNothingAndAnotherOneLeadsWithinTwo
   EXPECT_EQ(content_of(**store, "a/second").value(), second);
 }
 
+TEST_F(SharedStore, AServerThatDoesNotAnswerIsLeftOut) {
+  for (size_t server = 0; server < 4; ++server) start_process(server);
+  ASSERT_TRUE(create().ok());
+  const std::string content = random_bytes(5, 60'000);
+  auto store = open(StoreAccess::Write);
+  ASSERT_TRUE(put_files(**store, {made("x", content)}).ok());
+  store->reset();
+  store = open(StoreAccess::Read);
+  int64_t begin_ns = monotonic_ns();
+  const auto seconds = [&] { return double(monotonic_ns() - begin_ns) * 1e-9; };
+  ::kill(processes_[3], SIGSTOP);  // it keeps no metadata
+  EXPECT_EQ(content_of(**store, "x").value(), content);
+  store->reset();
+  EXPECT_LT(seconds(), 6.0);
+  begin_ns = monotonic_ns();
+  store = open(StoreAccess::Write);
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  EXPECT_NE((*store)->why_unusable(3), "");
+  ASSERT_TRUE(put_files(**store, {made("y", content)}).ok());
+  EXPECT_EQ(content_of(**store, "x").value(), content);
+  EXPECT_LT(seconds(), 6.0);
+}
+
 TEST_F(SharedStore, NewServersAndNewDisksAreTakenInAndStrangersAreRefused) {
   for (size_t server = 0; server < 4; ++server) start_here(server);
   ASSERT_TRUE(create().ok());

@@ -63,6 +63,10 @@ Store::Store(const StoreFile& file, const StoreOptions& options, std::vector<std
   }
 }
 
+Store::~Store() {
+  for (const auto& peer : peers_) peer->stop();
+}
+
 Status Store::create(const StoreFile& file, const std::vector<std::string>& domains,
                      const StoreOptions& options) {
   if (int(file.dirs.size()) < file.code.num_chunks()) {

@@ -13,6 +13,7 @@
 #include "store/metadata.h"
 #include "store/read_times.h"
 #include "store/store_file.h"
+#include "store/store_peer.h"
 #include "store/work_queue.h"
 
 namespace trireme {
@@ -43,6 +44,9 @@ class Store {
   // Opening for writing also takes in empty disks that have replaced others, whose chunks are then
   // in the queue for repair, and forgets writers that have died.
   static Result<std::unique_ptr<Store>> open(const StoreFile& file, const StoreOptions& options);
+  // Reads and writes that are still under way end: those of servers at once, those of folders when
+  // the disk has ended them.
+  ~Store();
 
   const StoreFile& file() const { return file_; }
   const StoreCode& code() const { return file_.code; }
@@ -90,6 +94,7 @@ class Store {
   Metadata metadata_;
   std::unique_ptr<CommandLog> log_;
   std::vector<std::unique_ptr<ChunkTarget>> targets_;
+  std::vector<std::shared_ptr<StorePeer>> peers_;  // of servers that are processes
   std::vector<std::string> why_unusable_;
   std::vector<std::string> names_;
   const std::vector<std::string> addresses_;  // of the servers: their folders, or HOST:PORT

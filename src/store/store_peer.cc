@@ -1,6 +1,7 @@
 #include "store/store_peer.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 
@@ -52,6 +53,26 @@ Result<Socket> StorePeer::connect(Deadline deadline) {
   return socket;
 }
 
+void StorePeer::stop() {
+  const std::lock_guard lock(mutex_);
+  is_stopped_ = true;
+  for (const int fd : busy_) ::shutdown(fd, SHUT_RDWR);
+}
+
+Result<StoreReply> StorePeer::ask_over(const Socket& socket, const std::string& head,
+                                       std::span<const std::byte> payload, std::span<std::byte>& to,
+                                       Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopped_) return Error{ErrorKind::Runtime, "the store was closed"};
+    busy_.push_back(socket.fd());
+  }
+  Result<StoreReply> reply = exchange(socket, head, payload, to, deadline);
+  const std::lock_guard lock(mutex_);
+  std::erase(busy_, socket.fd());
+  return reply;
+}
+
 Result<StoreReply> StorePeer::ask(StoreRequest request, std::span<const std::byte> payload,
                                   std::span<std::byte>& to, double seconds) {
   const Deadline deadline = Deadline::after(seconds);
@@ -72,7 +93,7 @@ Result<StoreReply> StorePeer::ask(StoreRequest request, std::span<const std::byt
       socket = std::move(made);
     }
     std::span<std::byte> room = to;
-    Result<StoreReply> reply = exchange(socket, head, payload, room, deadline);
+    Result<StoreReply> reply = ask_over(socket, head, payload, room, deadline);
     if (!reply.ok() && is_old && deadline.left_ms() > 0) {
       const std::lock_guard lock(mutex_);
       idle_.clear();  // the server has ended meanwhile

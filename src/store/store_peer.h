@@ -23,14 +23,21 @@ class StorePeer {
   Result<StoreReply> ask(StoreRequest request, std::span<const std::byte> payload,
                          std::span<std::byte>& to, double seconds);
   Result<StoreReply> ask(StoreRequest request, double seconds);
+  // Ends all calls, and those that come later.
+  void stop();
 
  private:
   Result<Socket> connect(Deadline deadline);
+  Result<StoreReply> ask_over(const Socket& socket, const std::string& head,
+                              std::span<const std::byte> payload, std::span<std::byte>& to,
+                              Deadline deadline);
 
   const std::string address_;
   const std::string secret_;
   std::mutex mutex_;  // guards everything below
   std::vector<Socket> idle_;
+  std::vector<int> busy_;  // descriptors of the connections in use
+  bool is_stopped_ = false;
   int64_t failed_ns_ = 0;  // when no connection could be made
 };
 
