@@ -165,7 +165,7 @@ TEST_F(SharedStore, ProcessesThatAreKilledLoseNothingAndAnotherOneLeadsWithinTwo
 TEST_F(SharedStore, AServerThatDoesNotAnswerIsLeftOut) {
   for (size_t server = 0; server < 4; ++server) start_process(server);
   ASSERT_TRUE(create().ok());
-  const std::string content = random_bytes(5, 60'000);
+  const std::string content = random_bytes(5, 6'000);
   auto store = open(StoreAccess::Write);
   ASSERT_TRUE(put_files(**store, {made("x", content)}).ok());
   store->reset();

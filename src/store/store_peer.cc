@@ -34,6 +34,7 @@ Result<StoreReply> exchange(const Socket& socket, const std::string& head,
 Result<Socket> StorePeer::connect(Deadline deadline) {
   {
     const std::lock_guard lock(mutex_);
+    if (is_stopped_) return Error{ErrorKind::Runtime, "the store was closed"};
     if (failed_ns_ != 0 && monotonic_ns() - failed_ns_ < kAvoidNs) {
       return Error{ErrorKind::Runtime, fmt::format("{}: no connection", address_)};
     }
