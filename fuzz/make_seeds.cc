@@ -28,10 +28,13 @@
 #include "data/token_file_writer.h"
 #include "interchange/peft_config.h"
 #include "jobs/export_job.h"
+#include "raft/members.h"
+#include "raft/raft_message.h"
 #include "schema/hardware.h"
 #include "schema/run_config_text.h"
 #include "scratch_folder.h"
 #include "small_models.h"
+#include "store/store_wire.h"
 #include "sweep/sweep_record.h"
 #include "tokenizer/bpe_tokenizer.h"
 #include "tokenizer/byte_tokenizer.h"
@@ -228,6 +231,44 @@ void add_models(Seeds& seeds, const ScratchFolder& scratch) {
   seeds.add("hosts_record_fuzz", "0 .11 .01", "\x01");
   seeds.add("hosts_record_fuzz", "shard-00000-000.safetensors 0 64\n", "\x02");
   for (const char* parity : {"auto", "none", "4+2"}) seeds.add("hosts_record_fuzz", parity, "\x03");
+}
+
+// Messages of every kind between servers of a log, a segment, and a snapshot, by their first byte.
+void add_logs(Seeds& seeds) {
+  const std::string members = encode_members({{{1, "a:1"}, {2, "b:1"}, {3, "c:1"}}});
+  const LogSnapshot snapshot{.index = 4, .term = 2, .members = members, .state = "state"};
+  const std::vector<LogEntry> entries = {{3, 2, EntryKind::Command, "command"},
+                                         {4, 3, EntryKind::Nothing, ""},
+                                         {5, 3, EntryKind::Members, members}};
+  using Kind = RaftMessage::Kind;
+  for (int kind = 0; kind <= int(Kind::Snapshot); ++kind) {
+    RaftMessage message{.kind = Kind(kind), .from = 1, .to = 2, .from_address = "a:1", .term = 3};
+    message.index = message.log_term = 2;
+    if (message.kind == Kind::Append) message.entries = entries;
+    if (message.kind == Kind::Snapshot) {
+      message.snapshot = std::make_shared<const LogSnapshot>(snapshot);
+      message.index = snapshot.index;
+    }
+    seeds.add("raft_message_fuzz", encode_message(message), std::string(1, '\0'));
+    message.is_granted = true;
+    seeds.add("raft_message_fuzz", encode_message(message), std::string(1, '\0'));
+  }
+  seeds.add("raft_message_fuzz",
+            segment_head(1, 2, 2) + frame_of(LogVote{.term = 3, .candidate = 2}, entries), "\x01");
+  seeds.add("raft_message_fuzz", encode_snapshot(snapshot), "\x02");
+}
+
+// Requests to a server of a store, replies and a description, by their first byte.
+void add_store_messages(Seeds& seeds) {
+  for (int op = 0; op <= int(kLastStoreOp); ++op) {
+    const StoreRequest request{.op = StoreOp(op), .store = 7, .chunk = {9, 1}, .text = "text"};
+    seeds.add("store_wire_fuzz", pack_request(request), std::string(1, '\0'));
+  }
+  seeds.add("store_wire_fuzz", pack_reply({.error = damaged("x")}), "\x01");
+  seeds.add("store_wire_fuzz", pack_reply({.leader = "a:1", .chunks = {{9, 1}}}), "\x01");
+  ServerDescription description{.identity = {7, "demo", "s0", 1}, .address = "a:1"};
+  description.log_servers.push_back({"a:1", "a:2"});
+  seeds.add("store_wire_fuzz", pack_description(description), "\x02");
 }
 
 void add_configurations(Seeds& seeds) {
@@ -516,6 +557,8 @@ int main(int argc, char** argv) {
   add_images(seeds);
   add_models(seeds, scratch);
   add_configurations(seeds);
+  add_logs(seeds);
+  add_store_messages(seeds);
   add_jobs(seeds);
   add_run_files(seeds);
   add_sweeps(seeds);

@@ -1,5 +1,8 @@
 #include "cli/open_store.h"
 
+#include <fmt/format.h>
+
+#include "store/shared_store.h"
 #include "store/store_file.h"
 
 namespace trireme {
@@ -10,7 +13,26 @@ Result<std::string> stores_folder(const std::string& at, const CommandIo& io) {
   return usage("neither HOME nor TRIREME_STORES is set; name the folder of store files with --at");
 }
 
-Result<OpenStore> open_store(const std::string& text, const std::string& at, StoreAccess access,
+namespace {
+
+// Sets the lock of a store in folders. Servers need none: they tell writers apart.
+Result<StoreFile> find_file(const std::string& name, const StorePlace& place, StoreOptions& options,
+                            const CommandIo& io) {
+  if (!place.join.empty()) {
+    TRIREME_TRY(shared, find_shared_store(place.join, options.secret));
+    if (shared.name == name) return shared;
+    return usage(
+        fmt::format("{} is a server of the store {}, not of {}", place.join, shared.name, name));
+  }
+  TRIREME_TRY(folder, stores_folder(place.at, io));
+  TRIREME_TRY(file, find_store(folder, name));
+  if (file.servers.empty()) options.lock_path = store_file_path(folder, file.name) + ".lock";
+  return file;
+}
+
+}  // namespace
+
+Result<OpenStore> open_store(const std::string& text, const StorePlace& place, StoreOptions options,
                              const CommandIo& io) {
   OpenStore open;
   if (is_store_url(text)) {
@@ -19,10 +41,8 @@ Result<OpenStore> open_store(const std::string& text, const std::string& at, Sto
   } else {
     open.url.store = text;
   }
-  TRIREME_TRY(folder, stores_folder(at, io));
-  TRIREME_TRY(file, find_store(folder, open.url.store));
-  const StoreOptions options{.access = access,
-                             .lock_path = store_file_path(folder, file.name) + ".lock"};
+  options.secret = io.launch.secret;
+  TRIREME_TRY(file, find_file(open.url.store, place, options, io));
   TRIREME_TRY(store, Store::open(file, options));
   open.store = std::move(store);
   return open;

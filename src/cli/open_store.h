@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "cli/command_io.h"
+#include "cli/store_command.h"
 #include "store/store.h"
 #include "store/store_path.h"
 
@@ -17,8 +18,8 @@ struct OpenStore {
   StoreUrl url;
   std::unique_ptr<Store> store;
 };
-// Opens the store of store://NAME/PATH, or of NAME alone.
-Result<OpenStore> open_store(const std::string& text, const std::string& at, StoreAccess access,
+// Opens the store of store://NAME/PATH, or of NAME alone. The lock and the secret are set here.
+Result<OpenStore> open_store(const std::string& text, const StorePlace& place, StoreOptions options,
                              const CommandIo& io);
 
 }  // namespace trireme

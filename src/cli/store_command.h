@@ -8,12 +8,21 @@
 
 namespace trireme {
 
-// The options of `trireme store ...` after parsing. `at` is the folder of the store files; if it is
-// "", stores_folder() chooses it.
+// The options of `trireme store ...` after parsing.
+
+// Where a store is found: `join` is the address of any of its servers. If it is "", the file
+// NAME.json in the folder `at` describes the store; if that is "", too, stores_folder() chooses the
+// folder.
+struct StorePlace {
+  std::string at;
+  std::string join;
+};
+
 struct StoreCreateOptions {
   std::string name;
   std::string code = "4+2";
   std::string dirs;     // folders, separated by commas
+  std::string servers;  // instead of dirs: addresses of servers, separated by commas
   std::string domains;  // a failure domain for each, separated by commas; "": one each
   std::string at;
   bool json = false;
@@ -23,7 +32,7 @@ Result<int> run_store_create(const StoreCreateOptions& options, CommandIo& io);
 struct StoreCopyOptions {
   std::string from;
   std::string to;
-  std::string at;
+  StorePlace place;
   bool json = false;
 };
 Result<int> run_store_put(const StoreCopyOptions& options, CommandIo& io);
@@ -31,22 +40,37 @@ Result<int> run_store_get(const StoreCopyOptions& options, CommandIo& io);
 
 struct StoreUrlOptions {
   std::string url;
-  std::string at;
+  StorePlace place;
   bool json = false;
 };
 Result<int> run_store_ls(const StoreUrlOptions& options, CommandIo& io);
 Result<int> run_store_stat(const StoreUrlOptions& options, CommandIo& io);
 Result<int> run_store_rm(const StoreUrlOptions& options, CommandIo& io);
 Result<int> run_store_status(const StoreUrlOptions& options, CommandIo& io);
-Result<int> run_store_scrub(const StoreUrlOptions& options, CommandIo& io);
+
+struct StoreScrubOptions {
+  std::string url;
+  StorePlace place;
+  bool new_disk = false;
+  bool json = false;
+};
+Result<int> run_store_scrub(const StoreScrubOptions& options, CommandIo& io);
 
 struct StoreDrainOptions {
   std::string server;
   std::string url;
-  std::string at;
+  StorePlace place;
   bool json = false;
 };
 Result<int> run_store_drain(const StoreDrainOptions& options, CommandIo& io);
+
+struct StoreServeOptions {
+  std::string dir;
+  std::string listen = "127.0.0.1:0";
+  std::string join;
+};
+// Serves until SIGINT or SIGTERM.
+Result<int> run_store_serve(const StoreServeOptions& options, CommandIo& io);
 
 // Prints a JSON object. Names of files may have bytes that are not UTF-8; they are replaced.
 void print_json(const nlohmann::ordered_json& json, CommandIo& io);

@@ -16,6 +16,16 @@ Option at_option(std::string& at) {
           .completion = Completion::Folder};
 }
 
+// The options that say where a store is.
+std::vector<Option> with_place(StorePlace& place, std::vector<Option> more) {
+  more.insert(more.begin(), {at_option(place.at),
+                             {.name = "join",
+                              .value_name = "HOST:PORT",
+                              .doc = "any server of the store, instead of the file of the store",
+                              .target = &place.join}});
+  return more;
+}
+
 Argument url_argument(std::string& url, const std::string& name, const std::string& doc) {
   return {.name = name, .doc = doc, .target = &url};
 }
@@ -24,23 +34,31 @@ Command store_create_command() {
   auto options = std::make_shared<StoreCreateOptions>();
   return {
       .name = "create",
-      .summary = "Make a store in folders of this host, each best on a disk of its own.",
+      .summary = "Make a store in folders of this host, or of servers that run.",
       .arguments = {{.name = "NAME", .doc = "name of the store", .target = &options->name}},
-      .options = {{.name = "code",
-                   .value_name = "CODE",
-                   .doc = "K+M, such as 8+3, 4+2 or 2+1; xor, which is 2+1; or copies:N",
-                   .target = &options->code},
-                  {.name = "dirs",
-                   .value_name = "A,B,...",
-                   .doc = "at least K + M folders; those that exist must be empty",
-                   .target = &options->dirs},
-                  {.name = "domains",
-                   .value_name = "X,Y,...",
-                   .doc = "failure domain of each folder; by default each folder is one of its own",
-                   .target = &options->domains},
-                  at_option(options->at),
-                  json_option(options->json)},
-      .examples = {"trireme store create demo --code 4+2 --dirs a,b,c,d,e,f"},
+      .options =
+          {{.name = "code",
+            .value_name = "CODE",
+            .doc = "K+M, such as 8+3, 4+2 or 2+1; xor, which is 2+1; or copies:N",
+            .target = &options->code},
+           {.name = "dirs",
+            .value_name = "A,B,...",
+            .doc = "at least K + M folders; those that exist must be empty",
+            .target = &options->dirs},
+           {.name = "servers",
+            .value_name = "A,B,...",
+            .doc = "instead of --dirs: addresses of at least K + M servers (trireme store "
+                   "serve) that belong to no store yet; the first of them keep the metadata",
+            .target = &options->servers},
+           {.name = "domains",
+            .value_name = "X,Y,...",
+            .doc = "failure domain of each folder or server; by default each folder or host is one",
+            .target = &options->domains},
+           at_option(options->at),
+           json_option(options->json)},
+      .examples = {"trireme store create demo --code 4+2 --dirs a,b,c,d,e,f",
+                   "trireme store create demo --code 2+1 --servers 10.0.0.1:4000,10.0.0.2:4000,"
+                   "10.0.0.3:4000"},
       .run = [options](CommandIo& io) { return run_store_create(*options, io); }};
 }
 
@@ -53,7 +71,7 @@ Command store_put_command() {
                          .target = &options->from,
                          .completion = Completion::File},
                         url_argument(options->to, "URL", "store://NAME/PATH")},
-          .options = {at_option(options->at), json_option(options->json)},
+          .options = with_place(options->place, {json_option(options->json)}),
           .examples = {"trireme store put tokens.bin store://demo/data/tokens.bin"},
           .run = [options](CommandIo& io) { return run_store_put(*options, io); }};
 }
@@ -68,7 +86,7 @@ Command store_get_command() {
                          .doc = "the file or folder to write",
                          .target = &options->to,
                          .completion = Completion::File}},
-          .options = {at_option(options->at), json_option(options->json)},
+          .options = with_place(options->place, {json_option(options->json)}),
           .examples = {"trireme store get store://demo/data/tokens.bin tokens.bin"},
           .run = [options](CommandIo& io) { return run_store_get(*options, io); }};
 }
@@ -80,8 +98,25 @@ Command store_url_command(const std::string& name, const std::string& summary,
   return {.name = name,
           .summary = summary,
           .arguments = {url_argument(options->url, "URL", url_doc)},
-          .options = {at_option(options->at), json_option(options->json)},
+          .options = with_place(options->place, {json_option(options->json)}),
           .run = [options, run](CommandIo& io) { return run(*options, io); }};
+}
+
+Command store_scrub_command() {
+  auto options = std::make_shared<StoreScrubOptions>();
+  return {
+      .name = "scrub",
+      .summary = "Verify every chunk, and repair what is damaged or lost.",
+      .arguments = {url_argument(options->url, "URL", "store://NAME, or NAME")},
+      .options = with_place(
+          options->place,
+          {{.name = "new-disk",
+            .doc = "take every empty folder as a new disk, also where no disk is mounted or its "
+                   "server is drained",
+            .target = &options->new_disk},
+           json_option(options->json)}),
+      .examples = {"trireme store scrub demo"},
+      .run = [options](CommandIo& io) { return run_store_scrub(*options, io); }};
 }
 
 Command store_drain_command() {
@@ -93,28 +128,54 @@ Command store_drain_command() {
                          .doc = "its name in the status, such as s2, or its folder",
                          .target = &options->server},
                         url_argument(options->url, "URL", "store://NAME, or NAME")},
-          .options = {at_option(options->at), json_option(options->json)},
+          .options = with_place(options->place, {json_option(options->json)}),
           .examples = {"trireme store drain s2 demo"},
           .run = [options](CommandIo& io) { return run_store_drain(*options, io); }};
+}
+
+Command store_serve_command() {
+  auto options = std::make_shared<StoreServeOptions>();
+  return {
+      .name = "serve",
+      .summary = "Serve the chunks of a store from a folder, best on a disk of its own.",
+      .details =
+          "An empty folder waits until a store is created of this server, or, with --join, "
+          "becomes a new server or the new disk of this address. The secret that servers "
+          "and commands share is read from the variable TRIREME_SECRET. The metadata use "
+          "the port behind that of --listen.",
+      .arguments = {{.name = "DIR",
+                     .doc = "the folder",
+                     .target = &options->dir,
+                     .completion = Completion::Folder}},
+      .options = {{.name = "listen",
+                   .value_name = "HOST:PORT",
+                   .doc = "address of the server; a folder of a store keeps the one that it has",
+                   .target = &options->listen},
+                  {.name = "join",
+                   .value_name = "HOST:PORT",
+                   .doc = "any server of the store to join",
+                   .target = &options->join}},
+      .examples = {"trireme store serve /d0/store --listen 10.0.0.1:4000",
+                   "trireme store serve /d0/store --listen 10.0.0.4:4000 --join 10.0.0.1:4000"},
+      .run = [options](CommandIo& io) { return run_store_serve(*options, io); }};
 }
 
 }  // namespace
 
 Command store_command() {
-  return {.name = "store",
-          .summary = "Keep files as erasure-coded chunks on several disks.",
-          .subcommands = {
-              store_create_command(), store_put_command(), store_get_command(),
-              store_url_command("ls", "List the files of a store.",
-                                "store://NAME or a folder in it", run_store_ls),
-              store_url_command("stat", "Print where the chunks of a file are.",
-                                "store://NAME/PATH", run_store_stat),
-              store_url_command("rm", "Remove a file.", "store://NAME/PATH", run_store_rm),
-              store_url_command("status", "Print the health of a store and what is at risk.",
-                                "store://NAME, or NAME", run_store_status),
-              store_url_command("scrub", "Verify every chunk, and repair what is damaged or lost.",
-                                "store://NAME, or NAME", run_store_scrub),
-              store_drain_command()}};
+  return {
+      .name = "store",
+      .summary = "Keep files as erasure-coded chunks on several disks.",
+      .subcommands = {
+          store_serve_command(), store_create_command(), store_put_command(), store_get_command(),
+          store_url_command("ls", "List the files of a store.", "store://NAME or a folder in it",
+                            run_store_ls),
+          store_url_command("stat", "Print where the chunks of a file are.", "store://NAME/PATH",
+                            run_store_stat),
+          store_url_command("rm", "Remove a file.", "store://NAME/PATH", run_store_rm),
+          store_url_command("status", "Print the health of a store and what is at risk.",
+                            "store://NAME, or NAME", run_store_status),
+          store_scrub_command(), store_drain_command()}};
 }
 
 }  // namespace trireme

@@ -53,6 +53,24 @@ TEST_F(StoreCommandTest, PutsGetsListsAndRemoves) {
   EXPECT_EQ(store({"stat", "store://demo/a/text"}).exit_code, 2);
 }
 
+TEST_F(StoreCommandTest, LinksInAFolderMustNotLeadOutOfIt) {
+  ASSERT_EQ(create("demo", "2+1", 3).exit_code, 0);
+  std::filesystem::create_directories(in("run/checkpoints"));
+  std::ofstream(in("run/step")) << "42";
+  std::ofstream(in("secret")) << "secret";
+  std::filesystem::create_symlink("../step", in("run/checkpoints/newest"));
+  EXPECT_EQ(store({"put", in("run"), "store://demo/run"}).exit_code, 0);
+  EXPECT_NE(store({"ls", "store://demo"}).out.find("2  run/checkpoints/newest"), std::string::npos);
+  for (const std::string target : {"../secret", "checkpoints", "nowhere"}) {
+    std::filesystem::create_symlink(target, in("run/link"));
+    const CommandAnswer refused = store({"put", in("run"), "store://demo/again"});
+    EXPECT_EQ(refused.exit_code, 2) << target;
+    EXPECT_NE(refused.err.find("run/link is a link"), std::string::npos) << refused.err;
+    std::filesystem::remove(in("run/link"));
+  }
+  EXPECT_EQ(store({"ls", "store://demo/again"}).out, "");
+}
+
 TEST_F(StoreCommandTest, WrongInputsSayWhatToDo) {
   ASSERT_EQ(create("demo", "2+1", 3).exit_code, 0);
   std::ofstream(in("text")) << "some text";

@@ -11,7 +11,9 @@
 #include "base/units.h"
 #include "cli/open_store.h"
 #include "cli/store_command.h"
+#include "store/mount_point.h"
 #include "store/repair.h"
+#include "store/shared_store.h"
 #include "store/store_file.h"
 #include "store/store_status.h"
 
@@ -39,6 +41,7 @@ Json json_of(const StoreHealth& health) {
                        {"domain", server.record.domain},
                        {"state", text_of(server.record.state)},
                        {"incarnation", server.record.incarnation},
+                       {"capacity_bytes", server.record.capacity_bytes},
                        {"chunks", server.num_chunks},
                        {"bytes", server.bytes},
                        {"problem", server.why_unusable}});
@@ -95,30 +98,40 @@ Result<int> run_store_create(const StoreCreateOptions& options, CommandIo& io) {
   for (const std::string& dir : split_at_commas(options.dirs)) {
     file.dirs.push_back(fs::absolute(dir).lexically_normal().string());
   }
+  const std::vector<std::string> servers = split_at_commas(options.servers);
+  if (!servers.empty() && !file.dirs.empty()) return usage("give --dirs or --servers, not both");
+  const size_t num_servers = servers.size() + file.dirs.size();
   const std::vector<std::string> domains = split_at_commas(options.domains);
-  if (!domains.empty() && domains.size() != file.dirs.size()) {
-    return usage(
-        fmt::format("--domains names {} failure domains for {} folders; name one for each folder",
-                    domains.size(), file.dirs.size()));
+  if (!domains.empty() && domains.size() != num_servers) {
+    return usage(fmt::format(
+        "--domains names {} failure domains for {} folders or servers; name one for each",
+        domains.size(), num_servers));
   }
   const std::string path = store_file_path(folder, file.name);
   if (fs::exists(path)) {
     return usage(path + ": a store of this name exists; take another name or another --at");
   }
-  TRIREME_TRY_DONE(Store::create(file, domains, {.access = StoreAccess::Write}));
+  const StoreOptions writing{.access = StoreAccess::Write, .secret = io.launch.secret};
+  if (servers.empty()) {
+    TRIREME_TRY_DONE(Store::create(file, domains, writing));
+  } else {
+    TRIREME_TRY_DONE(create_shared_store(file, servers, domains, writing));
+  }
+  for (const std::string& dir : file.dirs) file.mounts.push_back(mount_point_of(dir));
   TRIREME_TRY_DONE(make_folders_of(path));
   TRIREME_TRY_DONE(write_file_atomically(path, text_of(file)));
   if (options.json) {
     print_json({{"store", file.name}, {"code", text_of(code)}, {"file", path}}, io);
   } else {
-    io.out << fmt::format("store://{} with the code {} in {} folders; {} says where it is\n",
-                          file.name, text_of(code), file.dirs.size(), path);
+    io.out << fmt::format("store://{} with the code {} in {} {}; {} says where it is\n", file.name,
+                          text_of(code), num_servers, servers.empty() ? "folders" : "servers",
+                          path);
   }
   return 0;
 }
 
 Result<int> run_store_status(const StoreUrlOptions& options, CommandIo& io) {
-  TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Read, io));
+  TRIREME_TRY(open, open_store(options.url, options.place, {.access = StoreAccess::Read}, io));
   TRIREME_TRY(health, health_of(*open.store));
   if (options.json) {
     print_json(json_of(health), io);
@@ -128,8 +141,10 @@ Result<int> run_store_status(const StoreUrlOptions& options, CommandIo& io) {
   return 0;
 }
 
-Result<int> run_store_scrub(const StoreUrlOptions& options, CommandIo& io) {
-  TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Write, io));
+Result<int> run_store_scrub(const StoreScrubOptions& options, CommandIo& io) {
+  TRIREME_TRY(
+      open, open_store(options.url, options.place,
+                       {.access = StoreAccess::Maintain, .takes_new_disks = options.new_disk}, io));
   TRIREME_TRY(totals, scrub_store(*open.store));
   if (options.json) {
     print_json({{"chunks", totals.num_chunks},
@@ -152,7 +167,7 @@ Result<int> run_store_scrub(const StoreUrlOptions& options, CommandIo& io) {
 }
 
 Result<int> run_store_drain(const StoreDrainOptions& options, CommandIo& io) {
-  TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Write, io));
+  TRIREME_TRY(open, open_store(options.url, options.place, {.access = StoreAccess::Maintain}, io));
   TRIREME_TRY(totals, drain_server(*open.store, options.server));
   if (options.json) {
     print_json(json_of(totals), io);

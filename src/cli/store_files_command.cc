@@ -29,6 +29,20 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
+// A link in a folder must lead to a file in it. Others could lead anywhere, and files below a link
+// to a folder would be left out without a word.
+Status check_link(const fs::path& link, const fs::path& folder) {
+  std::error_code error;
+  const fs::path target = fs::canonical(link, error);
+  const bool is_file = !error && fs::is_regular_file(target, error);
+  const fs::path inside = target.lexically_relative(fs::canonical(folder, error));
+  if (is_file && !error && !inside.empty() && *inside.begin() != "..") return Done{};
+  return usage(
+      fmt::format("{} is a link that does not lead to a file in {}; put a copy of what it leads to "
+                  "in its place",
+                  link.string(), folder.string()));
+}
+
 // Returns the file, or every regular file of the folder with its path inside it.
 Result<std::vector<FileToPut>> files_to_put(const std::string& from, const StoreUrl& to) {
   std::error_code error;
@@ -40,6 +54,7 @@ Result<std::vector<FileToPut>> files_to_put(const std::string& from, const Store
   std::vector<FileToPut> files;
   for (fs::recursive_directory_iterator entry(from, error), end; !error && entry != end;
        entry.increment(error)) {
+    if (entry->is_symlink()) TRIREME_TRY_DONE(check_link(entry->path(), from));
     if (!entry->is_regular_file()) continue;
     const std::string inside = fs::path(entry->path()).lexically_relative(from).generic_string();
     files.push_back({entry->path().string(), to.path.empty() ? inside : to.path + "/" + inside});
@@ -54,8 +69,10 @@ Result<std::vector<FileToPut>> files_to_put(const std::string& from, const Store
 // process writes to the store, it repairs nothing; scrub does it later.
 int64_t repair_losses(const StoreCopyOptions& options, const std::vector<Move>& losses,
                       const CommandIo& io) {
-  Result<OpenStore> open = open_store(options.from, options.at, StoreAccess::Write, io);
+  Result<OpenStore> open =
+      open_store(options.from, options.place, {.access = StoreAccess::Write}, io);
   if (!open.ok() || !note_losses(*open->store, losses).ok()) return 0;
+  if (open->store->is_shared()) return 0;  // a command that maintains the store may be running
   const Result<RepairTotals> totals = repair(*open->store);
   return totals.ok() ? totals->num_repaired : 0;
 }
@@ -78,7 +95,7 @@ Status get_to_file(Store& store, const FileAnswer& answer, const std::string& to
 Result<int> run_store_put(const StoreCopyOptions& options, CommandIo& io) {
   TRIREME_TRY(url, parse_store_url(options.to));
   TRIREME_TRY(files, files_to_put(options.from, url));
-  TRIREME_TRY(open, open_store(options.to, options.at, StoreAccess::Write, io));
+  TRIREME_TRY(open, open_store(options.to, options.place, {.access = StoreAccess::Write}, io));
   const int64_t begin_ns = monotonic_ns();
   TRIREME_TRY(totals, put_files(*open.store, files));
   const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
@@ -100,7 +117,7 @@ Result<int> run_store_put(const StoreCopyOptions& options, CommandIo& io) {
 }
 
 Result<int> run_store_get(const StoreCopyOptions& options, CommandIo& io) {
-  TRIREME_TRY(open, open_store(options.from, options.at, StoreAccess::Read, io));
+  TRIREME_TRY(open, open_store(options.from, options.place, {.access = StoreAccess::Read}, io));
   Store& store = *open.store;
   TRIREME_TRY(files, store.files(open.url.path));
   if (files.empty()) {
@@ -140,7 +157,7 @@ Result<int> run_store_get(const StoreCopyOptions& options, CommandIo& io) {
 }
 
 Result<int> run_store_ls(const StoreUrlOptions& options, CommandIo& io) {
-  TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Read, io));
+  TRIREME_TRY(open, open_store(options.url, options.place, {.access = StoreAccess::Read}, io));
   TRIREME_TRY(files, open.store->files(open.url.path));
   Json list = Json::array();
   for (const WrittenFile& file : files) {
@@ -155,7 +172,7 @@ Result<int> run_store_ls(const StoreUrlOptions& options, CommandIo& io) {
 }
 
 Result<int> run_store_stat(const StoreUrlOptions& options, CommandIo& io) {
-  TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Read, io));
+  TRIREME_TRY(open, open_store(options.url, options.place, {.access = StoreAccess::Read}, io));
   TRIREME_TRY(answer, open.store->ask({.kind = QuestionKind::File, .text = open.url.path}));
   const FileRecord& record = answer.files.front().record;
   Json blocks = Json::array();
@@ -184,7 +201,7 @@ Result<int> run_store_stat(const StoreUrlOptions& options, CommandIo& io) {
 }
 
 Result<int> run_store_rm(const StoreUrlOptions& options, CommandIo& io) {
-  TRIREME_TRY(open, open_store(options.url, options.at, StoreAccess::Write, io));
+  TRIREME_TRY(open, open_store(options.url, options.place, {.access = StoreAccess::Write}, io));
   TRIREME_TRY(file, open.store->ask({.kind = QuestionKind::File, .text = open.url.path}));
   MetadataCommand remove{.kind = CommandKind::Remove};
   remove.paths.push_back(file.files.front().path);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,8 @@ namespace trireme {
 class JournalMachine : public StateMachine {
  public:
   std::string apply(std::string_view command) override {
+    if (!failing_.empty() && command == failing_)
+      throw std::runtime_error("this machine is broken");
     lines_.emplace_back(command);
     return std::to_string(lines_.size());
   }
@@ -32,9 +35,11 @@ class JournalMachine : public StateMachine {
     return Done{};
   }
   const std::vector<std::string>& lines() const { return lines_; }
+  void fail_at(const std::string& command) { failing_ = command; }
 
  private:
   std::vector<std::string> lines_;
+  std::string failing_;
 };
 
 }  // namespace trireme

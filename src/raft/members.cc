@@ -4,39 +4,39 @@
 
 namespace trireme {
 
-std::string Members::address_of(ServerId id) const {
-  for (const Member& member : servers) {
+std::string LogMembers::address_of(ServerId id) const {
+  for (const LogMember& member : servers) {
     if (member.id == id) return member.address;
   }
   return "";
 }
 
-bool Members::is_one_step_from(const Members& other) const {
+bool LogMembers::is_one_step_from(const LogMembers& other) const {
   int num_changes = 0;
-  for (const Member& member : servers) {
+  for (const LogMember& member : servers) {
     if (!other.has(member.id) || other.address_of(member.id) != member.address) ++num_changes;
   }
-  for (const Member& member : other.servers) {
+  for (const LogMember& member : other.servers) {
     if (!has(member.id)) ++num_changes;
   }
   return num_changes <= 1;
 }
 
-std::string encode_members(const Members& members) {
+std::string encode_members(const LogMembers& members) {
   std::string bytes;
   Encoder encoder(bytes);
-  for (const Member& member : members.servers) {
+  for (const LogMember& member : members.servers) {
     encoder.u32(uint32_t(member.id));
     encoder.text(member.address);
   }
   return bytes;
 }
 
-Result<Members> decode_members(std::string_view bytes) {
-  Members members;
+Result<LogMembers> decode_members(std::string_view bytes) {
+  LogMembers members;
   Decoder decoder(bytes);
   while (decoder.is_ok() && !decoder.is_at_end()) {
-    Member member;
+    LogMember member;
     member.id = ServerId(decoder.u32());
     member.address = decoder.text();
     if (member.id < 1) return damaged("a list of servers has a wrong id");

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-LogSnapshot with_members(LogSnapshot snapshot, const Members& first_members) {
+LogSnapshot with_members(LogSnapshot snapshot, const LogMembers& first_members) {
   if (snapshot.index == 0) snapshot.members = encode_members(first_members);
   return snapshot;
 }

@@ -17,8 +17,8 @@ namespace trireme {
 
 struct RaftOptions {
   ServerId id = 0;
-  Members first_members;    // of a new log, equal on all servers; empty: others add this server
-  double election_s = 0.3;  // a follower waits this long for its leader, or up to twice as long
+  LogMembers first_members;  // of a new log, equal on all servers; empty: others add this server
+  double election_s = 0.3;   // a follower waits this long for its leader, or up to twice as long
   double heartbeat_s = 0.05;
   int64_t append_bytes = int64_t{1} << 20;  // of entries in one message
   int64_t entries_in_flight = 4096;         // to one follower
@@ -74,7 +74,7 @@ class RaftCore {
   // Returns nullopt if this server does not lead or too many proposals wait.
   std::optional<RaftProposal> propose(std::string command);
   // Refused unless the change is one step and the change before it is committed.
-  Result<RaftProposal> propose_members(const Members& members);
+  Result<RaftProposal> propose_members(const LogMembers& members);
   // The answer comes in RaftOutput::reads. Returns false if this server does not lead.
   bool read(int64_t id);
   // Takes the state after the entry `index`, which was applied. Older entries may then be left out.

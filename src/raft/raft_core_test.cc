@@ -8,8 +8,8 @@
 namespace trireme {
 namespace {
 
-Members members_of(std::set<ServerId> ids) {
-  Members members;
+LogMembers members_of(std::set<ServerId> ids) {
+  LogMembers members;
   for (const ServerId id : ids) members.servers.push_back({id, "host:" + std::to_string(id)});
   return members;
 }
@@ -23,7 +23,7 @@ struct Servers {
       const bool is_first = num_members == 0 || id <= num_members;
       while (num_members > 0 && int(ids.size()) > num_members) ids.erase(std::prev(ids.end()));
       cores.emplace(id, RaftCore({.id = id,
-                                  .first_members = is_first ? members_of(ids) : Members(),
+                                  .first_members = is_first ? members_of(ids) : LogMembers(),
                                   .election_s = 1.0,
                                   .heartbeat_s = 0.25,
                                   .entries_kept = 0},
@@ -205,7 +205,7 @@ TEST(RaftCore, EntryOfAnOlderTermIsCommittedOnlyTogetherWithOneOfTheNewTerm) {
   LogContents contents;
   contents.vote = {3, 1};
   contents.entries = {{1, 1, EntryKind::Command, "a"}, {2, 2, EntryKind::Command, "b"}};
-  const Members members = members_of({1, 2, 3, 4, 5});
+  const LogMembers members = members_of({1, 2, 3, 4, 5});
   RaftCore core({.id = 1, .first_members = members}, contents, 0.0);
   const auto write = [&] {
     const RaftOutput output = core.take_output(1.0);

@@ -17,7 +17,7 @@ bool RaftCore::is_up_to_date(const Message& message) const {
 }
 
 void RaftCore::ask_for_votes(Message::Kind kind, int64_t term) {
-  for (const Member& member : log_.members().servers) {
+  for (const LogMember& member : log_.members().servers) {
     if (member.id == options_.id) continue;
     Message message = message_to(member.id, kind);
     message.term = term;
@@ -50,7 +50,7 @@ void RaftCore::start_election() {
 }
 
 void RaftCore::add_vote(ServerId from) {
-  const Members& members = log_.members();
+  const LogMembers& members = log_.members();
   if (members.has(from)) votes_.insert(from);
   if (votes_.size() < members.majority()) return;
   if (role_ == Role::PreCandidate) {

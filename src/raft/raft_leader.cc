@@ -7,7 +7,7 @@ namespace trireme {
 namespace {
 
 // Returns the highest value that a majority has reached, or -1 if there is none.
-int64_t reached_by_majority(std::vector<int64_t> values, const Members& members) {
+int64_t reached_by_majority(std::vector<int64_t> values, const LogMembers& members) {
   if (values.size() < members.majority()) return -1;
   std::sort(values.begin(), values.end(), std::greater<>());
   return values[members.majority() - 1];
@@ -29,9 +29,9 @@ void RaftCore::become_leader() {
 }
 
 void RaftCore::update_peers(double now_s) {
-  const Members& members = log_.members();
+  const LogMembers& members = log_.members();
   std::erase_if(peers_, [&](const auto& peer) { return !members.has(peer.first); });
-  for (const Member& member : members.servers) {
+  for (const LogMember& member : members.servers) {
     if (member.id == options_.id || peers_.contains(member.id)) continue;
     peers_[member.id] = {.next = term_start_, .heard_s = now_s};
   }
@@ -56,7 +56,7 @@ std::optional<RaftProposal> RaftCore::propose(std::string command) {
   return RaftProposal{index, term()};
 }
 
-Result<RaftProposal> RaftCore::propose_members(const Members& members) {
+Result<RaftProposal> RaftCore::propose_members(const LogMembers& members) {
   if (role_ != Role::Leader) return Error{ErrorKind::Runtime, "this server does not lead"};
   // Without an entry of this term, a change of an older leader may not be known here.
   if (commit_ < term_start_ || log_.members_index() > commit_) {
@@ -171,7 +171,7 @@ void RaftCore::go_back(Peer& peer, const Message& message) {
 }
 
 void RaftCore::update_commit() {
-  const Members& members = log_.members();
+  const LogMembers& members = log_.members();
   std::vector<int64_t> written;
   if (members.has(options_.id)) written.push_back(written_index_);
   for (const auto& [id, peer] : peers_) written.push_back(peer.match);
@@ -186,7 +186,7 @@ void RaftCore::update_commit() {
 
 // A majority has answered after the question came, so no other leader has committed before it.
 void RaftCore::update_reads() {
-  const Members& members = log_.members();
+  const LogMembers& members = log_.members();
   std::vector<int64_t> rounds;
   if (members.has(options_.id)) rounds.push_back(round_);
   for (const auto& [id, peer] : peers_) rounds.push_back(peer.round);

@@ -7,8 +7,8 @@
 namespace trireme {
 namespace {
 
-Members members_of(std::string_view bytes) {
-  Result<Members> members = decode_members(bytes);
+LogMembers members_of(std::string_view bytes) {
+  Result<LogMembers> members = decode_members(bytes);
   TRIREME_CHECK(members.ok(), "members are checked when they are received");
   return std::move(*members);
 }
@@ -64,7 +64,7 @@ void RaftLog::reset(const LogSnapshot& snapshot) {
   members_ = {{snapshot.index, members_of(snapshot.members)}};
 }
 
-const Members& RaftLog::members_at(int64_t index) const {
+const LogMembers& RaftLog::members_at(int64_t index) const {
   size_t found = 0;
   while (found + 1 < members_.size() && members_[found + 1].index <= index) ++found;
   return members_[found].members;

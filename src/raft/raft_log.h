@@ -33,14 +33,14 @@ class RaftLog {
   // Removes all entries and continues after the snapshot.
   void reset(const LogSnapshot& snapshot);
 
-  const Members& members() const { return members_.back().members; }
+  const LogMembers& members() const { return members_.back().members; }
   int64_t members_index() const { return members_.back().index; }
-  const Members& members_at(int64_t index) const;
+  const LogMembers& members_at(int64_t index) const;
 
  private:
   struct MembersFrom {
     int64_t index = 0;
-    Members members;
+    LogMembers members;
   };
   int64_t base_index_ = 0;
   int64_t base_term_ = 0;

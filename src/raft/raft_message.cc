@@ -6,6 +6,7 @@
 namespace trireme {
 namespace {
 
+constexpr size_t kMostAddressBytes = 300;
 constexpr int64_t kMostNumber = int64_t{1} << 62;  // so that sums of a few numbers do not overflow
 
 Status check_entries(const RaftMessage& message) {
@@ -24,21 +25,28 @@ Status check_entries(const RaftMessage& message) {
 
 }  // namespace
 
-std::string encode_message(const RaftMessage& message) {
+std::string encode_message_head(const RaftMessage& message, size_t snapshot_bytes) {
   std::string bytes;
   Encoder encoder(bytes);
   encoder.byte(uint8_t(message.kind));
   encoder.byte(message.is_granted ? 1 : 0);
   encoder.u32(uint32_t(message.from));
   encoder.u32(uint32_t(message.to));
+  encoder.text(message.from_address);
   for (const int64_t value : {message.term, message.index, message.log_term, message.commit,
                               message.round, message.hint}) {
     encoder.i64(value);
   }
   encoder.i64(int64_t(message.entries.size()));
   for (const LogEntry& entry : message.entries) encode_entry(entry, bytes);
-  if (message.kind == RaftMessage::Kind::Snapshot) encoder.text(encode_snapshot(*message.snapshot));
+  if (message.kind == RaftMessage::Kind::Snapshot) encoder.i64(int64_t(snapshot_bytes));
   return bytes;
+}
+
+std::string encode_message(const RaftMessage& message) {
+  if (message.kind != RaftMessage::Kind::Snapshot) return encode_message_head(message, 0);
+  const std::string snapshot = encode_snapshot(*message.snapshot);
+  return encode_message_head(message, snapshot.size()) + snapshot;
 }
 
 Result<RaftMessage> decode_message(std::string_view bytes) {
@@ -50,6 +58,10 @@ Result<RaftMessage> decode_message(std::string_view bytes) {
   message.is_granted = decoder.byte() != 0;
   message.from = ServerId(decoder.u32());
   message.to = ServerId(decoder.u32());
+  message.from_address = decoder.text();
+  if (message.from_address.size() > kMostAddressBytes) {
+    return damaged("a message has a wrong address");
+  }
   for (int64_t* value : {&message.term, &message.index, &message.log_term, &message.commit,
                          &message.round, &message.hint}) {
     *value = decoder.i64();

@@ -25,6 +25,9 @@ struct RaftMessage {
   Kind kind = Kind::Append;
   ServerId from = 0;
   ServerId to = 0;
+  // At which the sender listens, so that it gets its answer although the log of the receiver may
+  // not have it, or not yet. "": the simulator, which has no addresses.
+  std::string from_address;
   int64_t term = 0;
   int64_t index = 0;
   int64_t log_term = 0;
@@ -38,6 +41,9 @@ struct RaftMessage {
 };
 
 std::string encode_message(const RaftMessage& message);
+// The same in two parts, so that many messages share the bytes of one snapshot. The second part is
+// encode_snapshot(*message.snapshot), which has `snapshot_bytes` bytes and a checksum of its own.
+std::string encode_message_head(const RaftMessage& message, size_t snapshot_bytes);
 // Checks lengths, kinds and the sizes of numbers, and that entries follow each other.
 Result<RaftMessage> decode_message(std::string_view bytes);
 

@@ -3,19 +3,23 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <utility>
 
 #include "base/crc32c.h"
+#include "base/failure.h"
 #include "raft/encoding.h"
 
 namespace trireme {
 namespace {
 
-constexpr uint32_t kMagic = 0x314D5254;  // "TRM1"
-constexpr size_t kHeadBytes = 4 + 8 + 4;
+constexpr uint32_t kMagic = 0x324D5254;  // "TRM2"
+constexpr size_t kHeadBytes = 4 + 8 + 8 + 4;
 constexpr int64_t kMostMessageBytes = int64_t{4} << 30;  // a snapshot is one message
 constexpr size_t kMostFrames = 256;                      // that wait for one server
+constexpr size_t kMostQueuedBytes = size_t{64} << 20;    // of these
 constexpr size_t kMostVisits = 256;
+constexpr size_t kMostPeers = 64;
 constexpr int kPollMs = 50;
 constexpr double kConnectS = 0.5;
 constexpr double kTransferS = 30.0;
@@ -24,11 +28,12 @@ constexpr double kSilenceS = 10.0;
 // Agents of a job may have the same secret, but they must not be taken for servers of a log.
 std::string secret_of_servers(const std::string& secret) { return secret + "/log"; }
 
-std::string frame_of_message(const RaftMessage& message) {
-  const std::string body = encode_message(message);
+std::string head_of_frame(const RaftMessage& message, size_t snapshot_bytes) {
+  const std::string body = encode_message_head(message, snapshot_bytes);
   std::string frame;
   Encoder encoder(frame);
   encoder.u32(kMagic);
+  encoder.i64(int64_t(body.size() + snapshot_bytes));
   encoder.i64(int64_t(body.size()));
   encoder.u32(crc32c(body));
   return frame + body;
@@ -41,14 +46,22 @@ Result<RaftMessage> receive_message(const Socket& socket) {
   Decoder decoder(head);
   const uint32_t magic = decoder.u32();
   const int64_t body_bytes = decoder.i64();
+  const int64_t checked_bytes = decoder.i64();
   const uint32_t checksum = decoder.u32();
-  if (magic != kMagic || body_bytes < 0 || body_bytes > kMostMessageBytes) {
-    return damaged("a message has a wrong head");
-  }
+  const bool is_head = magic == kMagic && body_bytes >= 0 && body_bytes <= kMostMessageBytes &&
+                       checked_bytes >= 0 && checked_bytes <= body_bytes;
+  if (!is_head) return damaged("a message has a wrong head");
   std::string body(size_t(body_bytes), '\0');
   TRIREME_TRY_DONE(receive_all(socket, std::as_writable_bytes(std::span(body)), deadline));
-  if (crc32c(body) != checksum) return damaged("a message has a wrong checksum");
-  return decode_message(body);
+  if (crc32c(std::string_view(body).substr(0, size_t(checked_bytes))) != checksum) {
+    return damaged("a message has a wrong checksum");
+  }
+  TRIREME_TRY(message, decode_message(body));
+  // Only a snapshot has a checksum of its own.
+  if (checked_bytes != body_bytes && message.snapshot == nullptr) {
+    return damaged("a message has a part without a checksum");
+  }
+  return std::move(message);
 }
 
 bool waits_for_bytes(const Socket& socket) {
@@ -80,6 +93,7 @@ RaftNetwork::~RaftNetwork() {
     {
       const std::lock_guard lock(peer->mutex);
       peer->is_stopping = true;
+      if (peer->fd >= 0) ::shutdown(peer->fd, SHUT_RDWR);
     }
     peer->changed.notify_all();
     peer->thread.join();
@@ -91,62 +105,135 @@ bool RaftNetwork::is_stopping() {
   return is_stopping_;
 }
 
+void RaftNetwork::say(const std::string& sentence) {
+  if (log_) log_(sentence);
+}
+
+// ---- Receiving ----
+
 void RaftNetwork::receive_visitors() {
-  const auto judge = [](const Hello&) { return Verdict::Welcome; };
   while (!is_stopping()) {
-    auto visitors = reception_.receive({.purpose = Purpose::Agent}, judge, kPollMs);
-    if (!visitors) {
-      if (log_) log_(visitors.error().message);
+    try {
+      let_in_visitors();
+    } catch (const std::exception& exception) {  // such as memory or threads that have run out
+      say(std::string("a connection of a server was refused: ") + exception.what());
       std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
-      continue;
     }
-    for (auto visit = visits_.begin(); visit != visits_.end();) {
-      std::unique_lock lock(mutex_);
-      const bool has_ended = visit->has_ended;
-      lock.unlock();
-      if (has_ended) visit->thread.join();
-      visit = has_ended ? visits_.erase(visit) : std::next(visit);
-    }
-    for (Reception::Visitor& visitor : *visitors) {
-      if (visits_.size() >= kMostVisits) break;
-      prepare_for_messages(visitor.socket, kSilenceS);
-      Visit& visit = visits_.emplace_back();
-      visit.socket = std::move(visitor.socket);
+  }
+}
+
+void RaftNetwork::let_in_visitors() {
+  const auto judge = [](const Hello&) { return Verdict::Welcome; };
+  auto visitors = reception_.receive({.purpose = Purpose::Agent}, judge, kPollMs);
+  if (!visitors) {
+    say(visitors.error().message);
+    std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
+    return;
+  }
+  for (auto visit = visits_.begin(); visit != visits_.end();) {
+    std::unique_lock lock(mutex_);
+    const bool has_ended = visit->has_ended;
+    lock.unlock();
+    if (has_ended) visit->thread.join();
+    visit = has_ended ? visits_.erase(visit) : std::next(visit);
+  }
+  for (Reception::Visitor& visitor : *visitors) {
+    if (visits_.size() >= kMostVisits) break;
+    prepare_for_messages(visitor.socket, kSilenceS);
+    Visit& visit = visits_.emplace_back();
+    visit.socket = std::move(visitor.socket);
+    try {
       visit.thread = std::thread([this, &visit] { receive_messages(visit); });
+    } catch (...) {
+      visits_.pop_back();
+      throw;
     }
   }
 }
 
 void RaftNetwork::receive_messages(Visit& visit) {
   const std::string peer = peer_address(visit.socket);
+  const auto receive_one = [&]() -> Status {
+    TRIREME_TRY(message, receive_message(visit.socket));
+    receiver_(std::move(message));
+    return Done{};
+  };
   while (!is_stopping()) {
     if (!waits_for_bytes(visit.socket)) continue;
-    Result<RaftMessage> message = receive_message(visit.socket);
-    if (!message) {
-      if (log_) log_("lost the connection from " + peer + ": " + message.error().message);
-      break;
+    Status status = Done{};
+    try {
+      status = receive_one();
+    } catch (const std::exception& exception) {
+      status = error_of(exception);
     }
-    receiver_(std::move(*message));
+    if (status) continue;
+    say("lost the connection from " + peer + ": " + status.error().message);
+    break;
   }
   ::shutdown(visit.socket.fd(), SHUT_RDWR);
   const std::lock_guard lock(mutex_);
   visit.has_ended = true;
 }
 
-void RaftNetwork::send(const std::string& address, const RaftMessage& message) {
-  if (address.empty()) return;
-  std::string frame = frame_of_message(message);
+// ---- Sending ----
+
+std::shared_ptr<const std::string> RaftNetwork::encoded(
+    const std::shared_ptr<const LogSnapshot>& snapshot) {
+  std::shared_ptr<const std::string> bytes = snapshot_bytes_.lock();
+  if (bytes != nullptr && snapshot_.lock() == snapshot) return bytes;
+  bytes = std::make_shared<const std::string>(encode_snapshot(*snapshot));
+  snapshot_ = snapshot;
+  snapshot_bytes_ = bytes;
+  return bytes;
+}
+
+// Returns null if messages to this address must be dropped.
+RaftNetwork::Peer* RaftNetwork::peer_at(const std::string& address) {
   const std::lock_guard lock(mutex_);
-  if (is_stopping_) return;
-  std::unique_ptr<Peer>& peer = peers_[address];
-  if (peer == nullptr) {
-    peer = std::make_unique<Peer>();
-    peer->thread = std::thread([this, address, to = peer.get()] { send_frames(address, *to); });
+  if (is_stopping_) return nullptr;
+  const auto found = peers_.find(address);
+  if (found != peers_.end()) return found->second.get();
+  if (peers_.size() >= kMostPeers) return nullptr;
+  auto peer = std::make_unique<Peer>();
+  peer->thread = std::thread([this, address, to = peer.get()] { send_frames(address, *to); });
+  return (peers_[address] = std::move(peer)).get();
+}
+
+void RaftNetwork::send(const std::string& address, const RaftMessage& message) {
+  Peer* const peer = address.empty() ? nullptr : peer_at(address);
+  if (peer == nullptr) return;
+  const bool is_snapshot = message.snapshot != nullptr;
+  {
+    const std::lock_guard lock(peer->mutex);
+    if (is_snapshot && peer->has_snapshot) return;
   }
-  const std::lock_guard peer_lock(peer->mutex);
-  if (peer->frames.size() >= kMostFrames) return;
+  Frame frame;
+  if (is_snapshot) frame.snapshot = encoded(message.snapshot);
+  frame.bytes = head_of_frame(message, is_snapshot ? frame.snapshot->size() : 0);
+  const std::lock_guard lock(peer->mutex);
+  if (peer->frames.size() >= kMostFrames || peer->queued_bytes > kMostQueuedBytes) return;
+  peer->queued_bytes += frame.bytes.size();
+  peer->has_snapshot = peer->has_snapshot || is_snapshot;
   peer->frames.push_back(std::move(frame));
   peer->changed.notify_one();
+}
+
+Status RaftNetwork::send_frame(const std::string& address, Peer& peer, Socket& socket,
+                               const Frame& frame) {
+  if (!socket.is_open()) {
+    const Deadline deadline = Deadline::after(kConnectS);
+    TRIREME_TRY(made, connect_to(address, deadline));
+    TRIREME_TRY_DONE(greet(made, secret_, {.purpose = Purpose::Agent}, deadline));
+    prepare_for_messages(made, kSilenceS);
+    socket = std::move(made);
+    const std::lock_guard lock(peer.mutex);
+    peer.fd = socket.fd();
+    if (peer.is_stopping) return Done{};
+  }
+  const Deadline deadline = Deadline::after(kTransferS);
+  TRIREME_TRY_DONE(send_all(socket, std::as_bytes(std::span(frame.bytes)), deadline));
+  if (frame.snapshot == nullptr) return Done{};
+  return send_all(socket, std::as_bytes(std::span(*frame.snapshot)), deadline);
 }
 
 void RaftNetwork::send_frames(const std::string& address, Peer& peer) {
@@ -154,26 +241,31 @@ void RaftNetwork::send_frames(const std::string& address, Peer& peer) {
   std::unique_lock lock(peer.mutex);
   while (true) {
     peer.changed.wait(lock, [&] { return peer.is_stopping || !peer.frames.empty(); });
-    if (peer.is_stopping) return;
-    const std::string frame = std::move(peer.frames.front());
+    if (peer.is_stopping) break;
+    Frame frame = std::move(peer.frames.front());
     peer.frames.pop_front();
+    peer.queued_bytes -= frame.bytes.size();
     lock.unlock();
-    if (!socket.is_open()) {
-      const Deadline deadline = Deadline::after(kConnectS);
-      Result<Socket> made = connect_to(address, deadline);
-      if (made && greet(*made, secret_, {.purpose = Purpose::Agent}, deadline)) {
-        socket = std::move(*made);
-        prepare_for_messages(socket, kSilenceS);
-      }
+    Status status = Done{};
+    try {
+      status = send_frame(address, peer, socket, frame);
+    } catch (const std::exception& exception) {
+      status = error_of(exception);
+      say("a message to " + address + " was lost: " + status.error().message);
     }
-    const bool is_sent =
-        socket.is_open() &&
-        send_all(socket, std::as_bytes(std::span(frame)), Deadline::after(kTransferS)).ok();
-    if (!is_sent) socket = Socket();
+    const bool was_snapshot = frame.snapshot != nullptr;
+    frame = {};  // so that nobody else keeps the snapshot in memory
     lock.lock();
+    if (was_snapshot) peer.has_snapshot = false;
+    if (status) continue;
+    peer.fd = -1;
+    socket = Socket();
     // After a failure nobody waits for old messages any more.
-    if (!is_sent) peer.frames.clear();
+    peer.frames.clear();
+    peer.queued_bytes = 0;
+    peer.has_snapshot = false;
   }
+  peer.fd = -1;
 }
 
 }  // namespace trireme

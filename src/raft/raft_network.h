@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -17,6 +18,7 @@ namespace trireme {
 
 // Messages between the servers of a log over TCP. Like any network it may lose and reorder them:
 // what cannot be sent soon is dropped. Both sides of a connection prove that they know the secret.
+// A failure of one of its threads ends a connection, and the log says why.
 class RaftNetwork {
  public:
   // Called by several threads, one message at a time for each sender.
@@ -29,10 +31,17 @@ class RaftNetwork {
   void send(const std::string& address, const RaftMessage& message);
 
  private:
+  struct Frame {
+    std::string bytes;
+    std::shared_ptr<const std::string> snapshot;  // sent behind them; shared by all peers
+  };
   struct Peer {
-    std::mutex mutex;
+    std::mutex mutex;  // guards everything but the thread
     std::condition_variable changed;
-    std::deque<std::string> frames;
+    std::deque<Frame> frames;
+    size_t queued_bytes = 0;    // of the frames without their snapshots
+    bool has_snapshot = false;  // one waits or is being sent, so another one is dropped
+    int fd = -1;                // of the connection
     bool is_stopping = false;
     std::thread thread;
   };
@@ -43,8 +52,13 @@ class RaftNetwork {
   };
 
   void receive_visitors();
+  void let_in_visitors();
   void receive_messages(Visit& visit);
   void send_frames(const std::string& address, Peer& peer);
+  Status send_frame(const std::string& address, Peer& peer, Socket& socket, const Frame& frame);
+  Peer* peer_at(const std::string& address);
+  std::shared_ptr<const std::string> encoded(const std::shared_ptr<const LogSnapshot>& snapshot);
+  void say(const std::string& sentence);
   bool is_stopping();
 
   const std::string secret_;
@@ -57,6 +71,9 @@ class RaftNetwork {
   bool is_stopping_ = false;                            // guarded by mutex_
   std::list<Visit> visits_;                             // of the thread that receives visitors
   std::map<std::string, std::unique_ptr<Peer>> peers_;  // by address; guarded by mutex_
+  // The snapshot that was encoded last, while somebody still sends it. Of the thread that sends.
+  std::weak_ptr<const LogSnapshot> snapshot_;
+  std::weak_ptr<const std::string> snapshot_bytes_;
   std::thread thread_;
 };
 

@@ -10,6 +10,8 @@
 namespace trireme {
 namespace {
 
+constexpr size_t kMostAddresses = 64;
+
 using Clock = std::chrono::steady_clock;
 
 Clock::time_point time_of(int64_t at_ns) {
@@ -82,7 +84,7 @@ Result<CommandAnswer> RaftServer::query(const std::string& question, Deadline de
   return do_call(CallKind::Question, question, deadline);
 }
 
-Result<CommandAnswer> RaftServer::change_members(const Members& members, Deadline deadline) {
+Result<CommandAnswer> RaftServer::change_members(const LogMembers& members, Deadline deadline) {
   return do_call(CallKind::Members, encode_members(members), deadline);
 }
 
@@ -132,7 +134,8 @@ void RaftServer::run() {
     fail({ErrorKind::Runtime, "this server of the log has stopped"});
   } catch (const std::exception& exception) {
     core_.disk_failed();
-    fail(error_of(exception));
+    fail(with_context(error_of(exception), "this server of the log has stopped"));
+    publish_standing();
   }
 }
 
@@ -147,7 +150,12 @@ void RaftServer::take_inputs(std::unique_lock<std::mutex>& lock) {
     fail(with_context(*disk_error, "this server of the log has stopped"));
   }
   if (number) core_.written(*number);
-  for (const RaftMessage& message : messages) core_.receive(message, now_s());
+  for (const RaftMessage& message : messages) {
+    const bool is_known =
+        core_.log().members().has(message.from) || addresses_.size() < kMostAddresses;
+    if (is_known && !message.from_address.empty()) addresses_[message.from] = message.from_address;
+    core_.receive(message, now_s());
+  }
   core_.tick(now_s());
   waiting_.insert(waiting_.end(), calls.begin(), calls.end());
   begin_calls();
@@ -169,7 +177,7 @@ bool RaftServer::begin(const SharedCall& call) {
       proposal = core_.propose(call->bytes);
       if (!proposal) return false;  // too many wait
     } else {
-      Result<Members> members = decode_members(call->bytes);
+      Result<LogMembers> members = decode_members(call->bytes);
       Result<RaftProposal> proposed =
           members ? core_.propose_members(*members) : Result<RaftProposal>(members.error());
       if (!proposed) {
@@ -195,9 +203,7 @@ void RaftServer::do_output() {
     write_ = std::move(output.write);
     has_write_.notify_one();
   }
-  for (const RaftMessage& message : output.messages) {
-    network_->send(core_.log().members().address_of(message.to), message);
-  }
+  send(output.messages);
   if (const Status status = apply_entries(output); !status) {
     core_.disk_failed();
     fail(status.error());
@@ -208,6 +214,20 @@ void RaftServer::do_output() {
     snapshot_index_ = applied_;
   }
   publish_standing();
+}
+
+// A new server does not know from its log where its leader is, and the log of a server that removes
+// the leader does not have it any more. So the address at which a server was heard comes first.
+std::string RaftServer::address_of(ServerId id) const {
+  const auto heard = addresses_.find(id);
+  return heard == addresses_.end() ? core_.log().members().address_of(id) : heard->second;
+}
+
+void RaftServer::send(std::vector<RaftMessage>& messages) {
+  for (RaftMessage& message : messages) {
+    message.from_address = options_.address.empty() ? network_->address() : options_.address;
+    network_->send(address_of(message.to), message);
+  }
 }
 
 Status RaftServer::apply_entries(const RaftOutput& output) {
@@ -263,13 +283,16 @@ void RaftServer::answer(const SharedCall& call, Result<CommandAnswer> answer) {
 
 void RaftServer::answer_not_leader(const SharedCall& call) {
   const ServerId leader = core_.is_leader() ? 0 : core_.leader();
-  answer(call,
-         CommandAnswer{
-             .is_leader = false, .leader = core_.log().members().address_of(leader), .bytes = ""});
+  answer(call, CommandAnswer{.is_leader = false, .leader = address_of(leader), .bytes = ""});
 }
 
 void RaftServer::fail(const Error& error) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (options_.log && !is_stopping_) {
+    lock.unlock();
+    options_.log(error.message);
+    lock.lock();
+  }
   broken_ = error;
   const auto end = [&](const SharedCall& call) {
     if (!call->answer) call->answer = Result<CommandAnswer>(error);
@@ -307,9 +330,14 @@ void RaftServer::write_to_disk() {
     const RaftWrite write = std::move(*write_);
     write_.reset();
     lock.unlock();
-    const Status status = write.snapshot == nullptr
-                              ? file_.append(write.vote, write.entries)
-                              : file_.save_snapshot(*write.snapshot, write.vote, write.entries);
+    Status status = Done{};
+    try {
+      status = write.snapshot == nullptr
+                   ? file_.append(write.vote, write.entries)
+                   : file_.save_snapshot(*write.snapshot, write.vote, write.entries);
+    } catch (const std::exception& exception) {
+      status = error_of(exception);
+    }
     lock.lock();
     if (status) {
       written_ = write.number;

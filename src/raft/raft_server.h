@@ -22,12 +22,17 @@ namespace trireme {
 struct RaftServerOptions {
   std::string folder;
   std::string secret;  // of all servers of the log
+  // At which the others reach this server. "": the address of the listener, which must then not be
+  // one of all interfaces.
+  std::string address;
   RaftOptions raft;
   int64_t entries_per_snapshot = 100'000;
   TcpLog log;  // gets sentences for an operator; may be empty
 };
 
 // One server of a log on which several servers agree: RaftCore with a disk, a network and threads.
+// If its disk, its machine or one of its threads fails, the server takes part no more, and the log
+// and all callers are told why.
 class RaftServer : public CommandLog {
  public:
   // Restores the state of `machine` from the folder. The machine must outlive the server, and only
@@ -41,14 +46,14 @@ class RaftServer : public CommandLog {
   Result<CommandAnswer> apply(const std::string& command, Deadline deadline) override;
   Result<CommandAnswer> query(const std::string& question, Deadline deadline) override;
   // Adds, removes or moves one server. Returns once the change is committed.
-  Result<CommandAnswer> change_members(const Members& members, Deadline deadline);
+  Result<CommandAnswer> change_members(const LogMembers& members, Deadline deadline);
 
   struct Standing {
     bool is_leader = false;
     int64_t term = 0;
     ServerId leader = 0;  // 0: not known
     int64_t commit = 0;
-    Members members;
+    LogMembers members;
   };
   Standing standing();
 
@@ -78,14 +83,17 @@ class RaftServer : public CommandLog {
   void answer_not_leader(const SharedCall& call);
   void fail(const Error& error);
   void publish_standing();
+  void send(std::vector<RaftMessage>& messages);
+  std::string address_of(ServerId id) const;  // "": not known
 
   // Of the thread that writes.
   void write_to_disk();
 
   const RaftServerOptions options_;
-  LogFile file_;           // of the thread that writes
-  StateMachine& machine_;  // of the thread that runs the core
-  RaftCore core_;          // of the thread that runs it
+  LogFile file_;                               // of the thread that writes
+  StateMachine& machine_;                      // of the thread that runs the core
+  RaftCore core_;                              // of the thread that runs it
+  std::map<ServerId, std::string> addresses_;  // at which servers were heard last
   int64_t applied_ = 0;
   int64_t snapshot_index_ = 0;
   int64_t next_read_ = 0;

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -45,8 +46,12 @@ class RaftServerTest : public testing::Test {
     if (!listeners_[id].is_open()) listeners_[id] = listen_at(addresses_[id]).value();
     machines_[id] = std::make_unique<JournalMachine>();
     RaftServerOptions options{.folder = folder_ + "/" + std::to_string(id), .secret = secret};
-    options.raft = {.id = id, .first_members = is_first ? first_members_ : Members(), .seed = 7};
+    options.raft = {.id = id, .first_members = is_first ? first_members_ : LogMembers(), .seed = 7};
     options.entries_per_snapshot = 40;
+    options.log = [this](const std::string& sentence) {
+      const std::lock_guard lock(mutex_);
+      sentences_ += sentence + "\n";
+    };
     auto server = RaftServer::open(options, std::move(listeners_[id]), *machines_[id]);
     ASSERT_TRUE(server.ok()) << server.error().message;
     servers_[id] = std::move(*server);
@@ -89,8 +94,15 @@ class RaftServerTest : public testing::Test {
     }
   }
 
+  std::string sentences() {
+    const std::lock_guard lock(mutex_);
+    return sentences_;
+  }
+
+  std::mutex mutex_;
+  std::string sentences_;  // of the logs for an operator; guarded by mutex_
   std::string folder_;
-  Members first_members_;
+  LogMembers first_members_;
   Socket listeners_[kMost + 1];
   std::string addresses_[kMost + 1];
   std::unique_ptr<JournalMachine> machines_[kMost + 1];
@@ -220,10 +232,10 @@ TEST_F(RaftServerTest, ServerThatJoinsGetsTheStateAndAWrongSecretKeepsOut) {
   for (int id = 1; id <= 3; ++id) start(id);
   for (int i = 0; i < 60; ++i) ASSERT_TRUE(apply(std::to_string(i)).ok());
   const int leading = leader();
-  Members members = first_members_;
+  LogMembers members = first_members_;
   std::erase_if(members.servers,
-                [&](const Member& member) { return member.id == leading % 3 + 1; });
-  Members four = first_members_;
+                [&](const LogMember& member) { return member.id == leading % 3 + 1; });
+  LogMembers four = first_members_;
   four.servers.push_back({4, addresses_[4]});
   start(4, false, "another secret");
   ASSERT_TRUE(servers_[leading]->change_members(four, Deadline::after(10)).ok());
@@ -236,6 +248,54 @@ TEST_F(RaftServerTest, ServerThatJoinsGetsTheStateAndAWrongSecretKeepsOut) {
   EXPECT_EQ(servers_[4]->standing().members, four);
   stop(4);
   EXPECT_EQ(machines_[4]->lines().size(), 60u);
+}
+
+TEST_F(RaftServerTest, ServerThatIsAddedUnderALaterLeaderGetsTheLog) {
+  for (int id = 1; id <= 3; ++id) start(id);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(apply(std::to_string(i)).ok());
+  const int first = leader();
+  stop(first);
+  ASSERT_TRUE(apply("5").ok());
+  start(first);
+  start(4, false);
+  LogMembers four = first_members_;
+  four.servers.push_back({4, addresses_[4]});
+  ASSERT_TRUE(servers_[leader()]->change_members(four, Deadline::after(5)).ok());
+  ASSERT_TRUE(apply("6").ok());
+  wait_for_equal({4});
+  EXPECT_EQ(servers_[4]->standing().members, four);
+  stop(4);
+  EXPECT_EQ(machines_[4]->lines().size(), 7u);
+}
+
+TEST_F(RaftServerTest, LeaderThatIsRemovedAnswersItsCallerAndTheOthersGoOn) {
+  for (int id = 1; id <= 3; ++id) start(id);
+  ASSERT_TRUE(apply("0").ok());
+  const int former = leader();
+  LogMembers two = first_members_;
+  std::erase_if(two.servers, [&](const LogMember& member) { return member.id == former; });
+  const auto removed = servers_[former]->change_members(two, Deadline::after(5));
+  ASSERT_TRUE(removed.ok()) << removed.error().message;
+  EXPECT_TRUE(removed->is_leader);
+  stop(former);
+  ASSERT_TRUE(apply("1").ok());
+  EXPECT_EQ(servers_[leader()]->standing().members, two);
+}
+
+TEST_F(RaftServerTest, ServerWhoseMachineFailsStepsDownAndSaysWhy) {
+  for (int id = 1; id <= 3; ++id) start(id);
+  ASSERT_TRUE(apply("0").ok());
+  const int former = leader();
+  machines_[former]->fail_at("1");
+  const auto answer = servers_[former]->apply("1", Deadline::after(5));
+  ASSERT_FALSE(answer.ok());
+  EXPECT_NE(answer.error().message.find("this machine is broken"), std::string::npos);
+  const Deadline deadline = Deadline::after(5);
+  while (sentences().empty() && deadline.left_ms() > 0) std::this_thread::yield();
+  EXPECT_NE(sentences().find("this machine is broken"), std::string::npos);
+  ASSERT_TRUE(apply("2").ok());  // the others go on
+  EXPECT_FALSE(servers_[former]->standing().is_leader);
+  EXPECT_NE(leader(), former);
 }
 
 TEST_F(RaftServerTest, CallersOfOneServerShareWrites) {

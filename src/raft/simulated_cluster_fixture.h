@@ -79,7 +79,7 @@ class SimulatedCluster {
     const bool is_first = first_members_.has(id);
     server.core = std::make_unique<RaftCore>(
         RaftOptions{.id = id,
-                    .first_members = is_first ? first_members_ : Members(),
+                    .first_members = is_first ? first_members_ : LogMembers(),
                     .election_s = 0.3,
                     .heartbeat_s = 0.1,
                     .append_bytes = append_bytes_,
@@ -109,7 +109,7 @@ class SimulatedCluster {
     server.reads[number] = {key, std::move(reply)};
     after_input(id);
   }
-  void propose_members(ServerId id, const Members& members) {
+  void propose_members(ServerId id, const LogMembers& members) {
     Server& server = servers_[size_t(id)];
     if (server.core == nullptr || !server.core->is_leader()) return;
     if (!server.core->propose_members(members)) return;
@@ -286,7 +286,7 @@ class SimulatedCluster {
   SimulatedTime& time_;
   SimulatedLaws& laws_;
   const int64_t append_bytes_;  // about four entries in a message, or one
-  Members first_members_;
+  LogMembers first_members_;
   std::vector<Server> servers_;  // by id; the first one is not used
   std::map<ServerId, int64_t> snapshots_;
   std::set<std::pair<ServerId, ServerId>> cut_;

@@ -182,14 +182,14 @@ class SimulatedRun {
   void change_members() {
     const ServerId id = leader();
     if (id == 0) return;
-    Members members = cluster_.core(id).log().members();
+    LogMembers members = cluster_.core(id).log().members();
     const ServerId changed = any_server();
     if (!members.has(changed)) {
       members.servers.push_back({changed, ""});
       std::sort(members.servers.begin(), members.servers.end(),
-                [](const Member& a, const Member& b) { return a.id < b.id; });
+                [](const LogMember& a, const LogMember& b) { return a.id < b.id; });
     } else if (members.servers.size() > 2) {
-      std::erase_if(members.servers, [&](const Member& member) { return member.id == changed; });
+      std::erase_if(members.servers, [&](const LogMember& member) { return member.id == changed; });
     }
     cluster_.propose_members(id, members);
   }
@@ -219,7 +219,7 @@ class SimulatedRun {
     const ServerId leading = leader();
     if (leading == 0) return false;
     const RaftCore& core = cluster_.core(leading);
-    for (const Member& member : core.log().members().servers) {
+    for (const LogMember& member : core.log().members().servers) {
       if (!cluster_.is_up(member.id)) return false;
       const bool is_equal =
           cluster_.core(member.id).applied() == core.log().last_index() &&

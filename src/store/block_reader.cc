@@ -24,6 +24,7 @@ std::shared_ptr<BlockReader> BlockReader::start(Store& store, const BlockRecord&
                                                 int first_chunk, int last_chunk,
                                                 std::shared_ptr<BlockBuffer> buffer) {
   auto reader = make(store, block, std::move(buffer));
+  store.read_times().begin_block();
   reader->first_chunk_ = first_chunk;
   reader->last_chunk_ = last_chunk;
   for (int chunk = first_chunk; chunk <= last_chunk; ++chunk) begin_chunk(reader, chunk);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "store/block_writer.h"
+#include "store/buffer_pool.h"
 #include "store/store.h"
 
 namespace trireme {
@@ -36,7 +37,6 @@ class BlockReader {
   // After wait_for_all(): recovers the block, and returns all its chunks.
   Result<std::vector<Block>> recover();
   ChunkRead outcome(int chunk);
-  std::shared_ptr<BlockBuffer> buffer() { return buffer_; }
 
  private:
   enum class Progress { NotBegun, Begun, Ended };

@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
-#include <new>
 
 #include "base/check.h"
 
@@ -14,7 +11,6 @@ namespace trireme {
 namespace {
 
 constexpr uint64_t kDecodedOf = 16;
-constexpr size_t kPageBytes = 4096;
 
 // Decodes the block without its first num_parity chunks, and compares the checksums.
 Status check_decoding(const StoreCode& code, std::span<const Block> chunks) {
@@ -34,14 +30,6 @@ Status check_decoding(const StoreCode& code, std::span<const Block> chunks) {
 }
 
 }  // namespace
-
-BlockBuffer::BlockBuffer(size_t bytes) : size_(bytes) {
-  const size_t rounded = (std::max<size_t>(bytes, 1) + kPageBytes - 1) / kPageBytes * kPageBytes;
-  bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, rounded)));
-  if (bytes_ == nullptr) throw std::bad_alloc();
-}
-
-void BlockBuffer::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 
 std::vector<Block> chunks_of(BlockBuffer& buffer, const StoreCode& code, uint32_t chunk_bytes) {
   std::vector<Block> chunks(size_t(code.num_chunks()));

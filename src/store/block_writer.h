@@ -6,23 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "store/buffer_pool.h"
 #include "store/store.h"
 
 namespace trireme {
-
-// The memory of a block: its data, then its parity. It begins at a page.
-class BlockBuffer {
- public:
-  explicit BlockBuffer(size_t bytes);
-  std::span<std::byte> bytes() { return {bytes_.get(), size_}; }
-
- private:
-  struct Free {
-    void operator()(std::byte* bytes) const;
-  };
-  size_t size_;
-  std::unique_ptr<std::byte, Free> bytes_;
-};
 
 // Cuts a buffer into the chunks of a code.
 std::vector<Block> chunks_of(BlockBuffer& buffer, const StoreCode& code, uint32_t chunk_bytes);

@@ -190,15 +190,38 @@ Status ChunkFolder::remove(ChunkName name) {
 
 Result<std::vector<ChunkName>> ChunkFolder::list() {
   std::vector<ChunkName> names;
+  TRIREME_TRY_DONE(for_each_file([&](const fs::path& path) -> Status {
+    if (const auto name = parse_name(path.filename().string())) names.push_back(*name);
+    return Done{};
+  }));
+  return names;
+}
+
+Result<int64_t> ChunkFolder::remove_unfinished() {
+  std::vector<std::string> unfinished;
+  TRIREME_TRY_DONE(for_each_file([&](const fs::path& path) -> Status {
+    if (path.extension() == ".new") unfinished.push_back(path.string());
+    return Done{};
+  }));
+  for (const std::string& path : unfinished) {
+    TRIREME_TRY_DONE(fault_before(faults_, DiskCall::Remove, path));
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+      return damaged(fmt::format("{}: cannot remove: {}", path, std::strerror(errno)));
+    }
+  }
+  return int64_t(unfinished.size());
+}
+
+Status ChunkFolder::for_each_file(const std::function<Status(const fs::path&)>& visit) const {
   std::error_code error;
   const std::string chunks = folder_ + "/chunks";
-  if (!fs::exists(chunks, error)) return names;
+  if (!fs::exists(chunks, error)) return Done{};
   for (fs::recursive_directory_iterator entry(chunks, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (const auto name = parse_name(entry->path().filename().string())) names.push_back(*name);
+    TRIREME_TRY_DONE(visit(entry->path()));
   }
   if (error) return damaged(fmt::format("{}: cannot list: {}", chunks, error.message()));
-  return names;
+  return Done{};
 }
 
 }  // namespace trireme

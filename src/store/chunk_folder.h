@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -37,6 +39,7 @@ class ChunkFolder : public ChunkTarget {
   ChunkRead read(ChunkName name, std::span<std::byte> bytes, uint64_t checksum) override;
   Status remove(ChunkName name) override;
   Result<std::vector<ChunkName>> list() override;
+  Result<int64_t> remove_unfinished() override;
 
   // The path of the file of a chunk.
   std::string path_of(ChunkName name) const;
@@ -44,6 +47,7 @@ class ChunkFolder : public ChunkTarget {
  private:
   // Makes the folder of a chunk's file, so that it outlives a power cut.
   Status make_folder_of(const std::string& path);
+  Status for_each_file(const std::function<Status(const std::filesystem::path&)>& visit) const;
 
   std::mutex mutex_;  // of durable_folders_
   std::set<std::string> durable_folders_;

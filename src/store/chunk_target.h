@@ -39,6 +39,9 @@ class ChunkTarget {
   // It is no error if the chunk is not there.
   virtual Status remove(ChunkName name) = 0;
   virtual Result<std::vector<ChunkName>> list() = 0;
+  // Removes what crashes have left of chunks that were not written to their end, and returns how
+  // many there were. Nobody may write meanwhile.
+  virtual Result<int64_t> remove_unfinished() = 0;
 };
 
 }  // namespace trireme

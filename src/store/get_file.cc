@@ -37,7 +37,6 @@ class FileReader {
       hasher.update(bytes);
       TRIREME_TRY_DONE(sink(bytes));
       totals_.bytes += int64_t(extent.bytes);
-      spare_.push_back(reader->buffer());
     }
     if (hasher.digest() != file.record.checksum) {
       return damaged(file.path + ": the checksum of the whole file is wrong");
@@ -60,26 +59,17 @@ class FileReader {
         return damaged("the metadata have an extent outside its block");
       }
       ahead_.push_back(BlockReader::start(store_, *block->second, int(extent.offset / chunk_bytes),
-                                          int((end - 1) / chunk_bytes), take_spare()));
+                                          int((end - 1) / chunk_bytes),
+                                          pool_.take(block->second->servers.size() * chunk_bytes)));
     }
     return Done{};
-  }
-
-  // Returns a buffer that no late read writes to, or null.
-  std::shared_ptr<BlockBuffer> take_spare() {
-    const auto free = std::ranges::find_if(
-        spare_, [](const std::shared_ptr<BlockBuffer>& buffer) { return buffer.use_count() == 1; });
-    if (free == spare_.end()) return nullptr;
-    std::shared_ptr<BlockBuffer> buffer = *free;
-    spare_.erase(free);
-    return buffer;
   }
 
   Store& store_;
   const FileAnswer& answer_;
   std::map<uint64_t, const BlockRecord*> blocks_;
   std::deque<std::shared_ptr<BlockReader>> ahead_;
-  std::vector<std::shared_ptr<BlockBuffer>> spare_;
+  BufferPool pool_;
   size_t next_ = 0;
   GetTotals totals_;
 };

@@ -48,6 +48,7 @@ Result<std::vector<uint64_t>> Metadata::run(const MetadataCommand& command) {
   if (command.kind == CommandKind::Create) return without_tokens(create(command));
   if (facts_.id == 0)
     return usage("the store is not created yet; create it with: trireme store create");
+  TRIREME_TRY_DONE(check_maintainer(command));
   switch (command.kind) {
     case CommandKind::Begin:
       return begin(command);
@@ -73,6 +74,16 @@ Result<std::vector<uint64_t>> Metadata::run(const MetadataCommand& command) {
       break;
   }
   return std::vector<uint64_t>{};
+}
+
+Status Metadata::check_maintainer(const MetadataCommand& command) const {
+  const bool maintains = command.kind == CommandKind::Place ||
+                         command.kind == CommandKind::Collect ||
+                         command.kind == CommandKind::Server;
+  if (!maintains || command.tokens.empty()) return Done{};
+  const auto newest = writers_.find(kMaintainerPath);
+  if (newest != writers_.end() && newest->second == command.tokens.front()) return Done{};
+  return usage("a newer command maintains the store, so this one is of an old epoch; run it again");
 }
 
 Status Metadata::create(const MetadataCommand& command) {

@@ -38,6 +38,7 @@ class Metadata : public StateMachine {
   Status place(const MetadataCommand& command);
   Status change_server(const MetadataCommand& command);
 
+  Status check_maintainer(const MetadataCommand& command) const;
   Status check_path(const std::string& path) const;
   Status check_files(const MetadataCommand& command) const;
   // Returns the blocks without the chunks on disks that were replaced since the view.

@@ -65,6 +65,14 @@ std::vector<Move> unpack_moves(PackedReader& reader) {
   return moves;
 }
 
+// Logs of folders have no maintainer: one process at a time writes them.
+void pack_maintainer(PackedWriter& writer, const MetadataCommand& command) {
+  if (!command.tokens.empty()) pack_numbers(writer, command.tokens);
+}
+std::vector<uint64_t> unpack_maintainer(PackedReader& reader) {
+  return reader.is_done() ? std::vector<uint64_t>{} : unpack_numbers<uint64_t>(reader);
+}
+
 // The first byte of an answer.
 enum class AnswerKind : uint8_t { Error, Tokens, Overview, Files };
 
@@ -115,13 +123,16 @@ std::string pack_command(const MetadataCommand& command) {
     case CommandKind::Place:
       writer.number(command.view);
       pack_moves(writer, command.moves);
+      pack_maintainer(writer, command);
       break;
     case CommandKind::Collect:
       pack(writer, command.garbage);
+      pack_maintainer(writer, command);
       break;
     case CommandKind::Server:
       writer.number(command.server_index);
       pack(writer, command.servers);
+      pack_maintainer(writer, command);
       break;
   }
   return writer.take();
@@ -153,13 +164,16 @@ Result<MetadataCommand> unpack_command(std::string_view bytes) {
     case CommandKind::Place:
       command.view = reader.number<uint64_t>();
       command.moves = unpack_moves(reader);
+      command.tokens = unpack_maintainer(reader);
       break;
     case CommandKind::Collect:
       unpack(reader, command.garbage);
+      command.tokens = unpack_maintainer(reader);
       break;
     case CommandKind::Server:
       command.server_index = reader.number<int32_t>();
       unpack(reader, command.servers);
+      command.tokens = unpack_maintainer(reader);
       break;
   }
   if (!reader.is_done()) return damaged("a command of a store is cut off or too long");

@@ -23,6 +23,9 @@ enum class CommandKind : uint8_t {
   Collect,  // garbage that was removed
   Server,   // server_index, servers[0]: its new state and incarnation
 };
+// A command that maintains the store, which is Place, Collect or Server, may have a token of this
+// path in `tokens`. Then it is refused once a newer maintainer has begun.
+inline constexpr const char* kMaintainerPath = ".maintainer";
 inline constexpr CommandKind kLastCommandKind = CommandKind::Server;
 
 struct WrittenFile {

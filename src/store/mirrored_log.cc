@@ -162,6 +162,11 @@ Status MirroredLog::choose(std::vector<std::vector<Entry>> entries) {
   return Done{};
 }
 
+void MirroredLog::leave_out(size_t folder) {
+  const std::lock_guard lock(mutex_);
+  copies_[folder].folder.clear();
+}
+
 Status MirroredLog::begin_writing() {
   uint64_t promised = term_;
   for (const Copy& copy : copies_) promised = std::max(promised, copy.promised);

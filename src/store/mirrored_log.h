@@ -35,6 +35,9 @@ class MirroredLog : public CommandLog {
   // Begins an empty log in all folders.
   static Status create(const std::vector<std::string>& folders, DiskFaults* faults);
 
+  // Writes nothing to this folder.
+  void leave_out(size_t folder);
+
   Result<CommandAnswer> apply(const std::string& command, Deadline deadline) override;
   Result<CommandAnswer> query(const std::string& question, Deadline deadline) override;
 

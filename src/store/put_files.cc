@@ -95,17 +95,8 @@ class GroupWriter {
 
   Status take_buffer() {
     if (in_flight_.size() >= kBlocksInFlight) TRIREME_TRY_DONE(take_oldest());
-    // A buffer that a late piece of work still reads has another owner.
-    const auto free = std::ranges::find_if(
-        buffers_,
-        [](const std::shared_ptr<BlockBuffer>& buffer) { return buffer.use_count() == 1; });
-    if (free != buffers_.end()) {
-      buffer_ = *free;
-      return Done{};
-    }
     const size_t num_chunks = size_t(store_.code().num_chunks());
-    buffer_ = std::make_shared<BlockBuffer>(num_chunks * overview_.facts.most_chunk_bytes);
-    buffers_.push_back(buffer_);
+    buffer_ = pool_.take(num_chunks * overview_.facts.most_chunk_bytes);
     return Done{};
   }
 
@@ -141,7 +132,7 @@ class GroupWriter {
   Overview overview_;
   const uint64_t token_;
   const size_t block_bytes_;
-  std::vector<std::shared_ptr<BlockBuffer>> buffers_;
+  BufferPool pool_;
   std::shared_ptr<BlockBuffer> buffer_;  // being filled
   size_t filled_ = 0;
   uint64_t num_blocks_ = 0;

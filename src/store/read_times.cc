@@ -27,9 +27,14 @@ int64_t ReadTimes::patience_ns() const {
   return std::max(*p95, kLeastPatienceNs);
 }
 
+void ReadTimes::begin_block() {
+  const std::lock_guard lock(mutex_);
+  ++num_blocks_;
+}
+
 bool ReadTimes::may_hedge() {
   const std::lock_guard lock(mutex_);
-  if ((num_hedged_ + 1) * 10 > int64_t(count_)) return false;
+  if (num_hedged_ * 10 >= num_blocks_) return false;
   ++num_hedged_;
   return true;
 }

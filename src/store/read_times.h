@@ -13,8 +13,10 @@ class ReadTimes {
   void add(int64_t ns);
   // Returns the 95th percentile, or a second while few reads are known.
   int64_t patience_ns() const;
+  // Counts a block that is read.
+  void begin_block();
   // True if one more block may be decoded only because a read is slow. There is at most one such
-  // block for ten chunks that were read.
+  // block for each ten that are begun.
   bool may_hedge();
   int64_t num_hedged() const;
 
@@ -22,6 +24,7 @@ class ReadTimes {
   mutable std::mutex mutex_;
   std::array<int64_t, 256> newest_ = {};
   size_t count_ = 0;
+  int64_t num_blocks_ = 0;
   int64_t num_hedged_ = 0;
 };
 

@@ -105,18 +105,43 @@ Status note_all(Store& store, std::vector<Move>& losses) {
   return note_losses(store, std::exchange(losses, {}));
 }
 
-// Removes files of chunks that are not where the metadata say. `known` has all chunks that are.
-Result<int64_t> remove_orphans(Store& store, const std::set<Garbage>& known) {
+// Returns the chunks that are where the metadata say.
+Result<std::set<Garbage>> known_chunks(Store& store) {
+  std::set<Garbage> known;
+  MetadataQuestion question{.kind = QuestionKind::Blocks, .most = kBlocksOfAnswer};
+  for (;;) {
+    TRIREME_TRY(answer, store.ask(question));
+    if (answer.blocks.empty()) return known;
+    question.number = answer.blocks.back().id;
+    for (const BlockRecord& block : answer.blocks) {
+      for (int chunk = 0; chunk < int(block.servers.size()); ++chunk) {
+        known.insert({block.servers[size_t(chunk)], block.id, chunk});
+      }
+    }
+  }
+}
+
+// Removes files of chunks that no block has, and of chunks that were never finished. Others may
+// write to a store that is shared. So the order matters: a chunk that is listed belongs to a writer
+// that is still known after that, or its block is sealed before the blocks are asked for.
+Result<int64_t> remove_orphans(Store& store) {
   int64_t num_removed = 0;
+  std::vector<Garbage> listed;
   for (int server = 0; server < store.num_servers(); ++server) {
     ChunkTarget* const target = store.target(server);
     if (target == nullptr) continue;
+    const Result<int64_t> unfinished = target->remove_unfinished();
+    num_removed += unfinished.ok() ? *unfinished : 0;
     const Result<std::vector<ChunkName>> names = target->list();
     if (!names.ok()) continue;
-    for (const ChunkName& name : *names) {
-      if (known.contains({server, name.block, name.chunk})) continue;
-      num_removed += target->remove(name).ok() ? 1 : 0;
-    }
+    for (const ChunkName& name : *names) listed.push_back({server, name.block, name.chunk});
+  }
+  TRIREME_TRY(overview, store.overview());
+  const std::set<uint64_t> writers(overview.open_tokens.begin(), overview.open_tokens.end());
+  TRIREME_TRY(known, known_chunks(store));
+  for (const Garbage& chunk : listed) {
+    if (known.contains(chunk) || writers.contains(token_of_block(chunk.block))) continue;
+    num_removed += store.target(chunk.server)->remove({chunk.block, chunk.chunk}).ok() ? 1 : 0;
   }
   return num_removed;
 }
@@ -194,19 +219,7 @@ Result<ScrubTotals> scrub_store(Store& store) {
   TRIREME_TRY(repaired, repair(store));
   totals.repaired = std::move(repaired);
   TRIREME_TRY_DONE(store.collect_garbage());
-  std::set<Garbage> known;
-  MetadataQuestion question{.kind = QuestionKind::Blocks, .most = kBlocksOfAnswer};
-  for (;;) {
-    TRIREME_TRY(answer, store.ask(question));
-    if (answer.blocks.empty()) break;
-    question.number = answer.blocks.back().id;
-    for (const BlockRecord& block : answer.blocks) {
-      for (int chunk = 0; chunk < int(block.servers.size()); ++chunk) {
-        known.insert({block.servers[size_t(chunk)], block.id, chunk});
-      }
-    }
-  }
-  TRIREME_TRY(num_orphans, remove_orphans(store, known));
+  TRIREME_TRY(num_orphans, remove_orphans(store));
   totals.num_orphans = num_orphans;
   return totals;
 }

@@ -10,6 +10,7 @@
 #include "comm/tcp/socket.h"
 #include "store/chunk_folder.h"
 #include "store/mirrored_log.h"
+#include "store/mount_point.h"
 
 namespace trireme {
 namespace {
@@ -50,15 +51,20 @@ Result<FileLock> wait_for_lock(const std::string& path) {
 
 }  // namespace
 
-Store::Store(const StoreFile& file, const StoreOptions& options)
+Store::Store(const StoreFile& file, const StoreOptions& options, std::vector<std::string> addresses)
     : file_(file),
       options_(options),
-      why_unusable_(file.dirs.size()),
-      work_(int(std::clamp<size_t>(file.dirs.size(), 2, 16))) {
-  targets_.resize(file.dirs.size());
-  for (size_t server = 0; server < file.dirs.size(); ++server) {
+      why_unusable_(addresses.size()),
+      addresses_(std::move(addresses)),
+      work_(int(std::clamp<size_t>(addresses_.size(), 2, 16))) {
+  targets_.resize(addresses_.size());
+  for (size_t server = 0; server < addresses_.size(); ++server) {
     names_.push_back(server_name(server));
   }
+}
+
+Store::~Store() {
+  for (const auto& peer : peers_) peer->stop();
 }
 
 Status Store::create(const StoreFile& file, const std::vector<std::string>& domains,
@@ -85,7 +91,8 @@ Status Store::create(const StoreFile& file, const std::vector<std::string>& doma
     }
     create.servers.push_back({.name = server_name(server),
                               .address = folder,
-                              .domain = domains.empty() ? server_name(server) : domains[server]});
+                              .domain = domains.empty() ? server_name(server) : domains[server],
+                              .capacity_bytes = free_bytes_of(folder)});
   }
   // A folder that is named twice is not empty the second time.
   for (size_t server = 0; server < file.dirs.size(); ++server) {
@@ -105,8 +112,9 @@ Status Store::create(const StoreFile& file, const std::vector<std::string>& doma
 }
 
 Result<std::unique_ptr<Store>> Store::open(const StoreFile& file, const StoreOptions& options) {
-  std::unique_ptr<Store> store(new Store(file, options));
-  const bool writes = options.access == StoreAccess::Write;
+  if (!file.servers.empty()) return open_shared(file, options);
+  std::unique_ptr<Store> store(new Store(file, options, file.dirs));
+  const bool writes = options.access != StoreAccess::Read;
   if (writes && !options.lock_path.empty()) {
     TRIREME_TRY(lock, wait_for_lock(options.lock_path));
     store->lock_.emplace(std::move(lock));
@@ -125,12 +133,23 @@ Result<std::unique_ptr<Store>> Store::open(const StoreFile& file, const StoreOpt
   return store;
 }
 
+std::string Store::why_no_new_disk(size_t server) const {
+  if (file_.mounts.empty() || options_.takes_new_disks) return "";
+  const std::string& folder = file_.dirs[server];
+  // Both are above the folder or are it.
+  if (mount_point_of(folder).size() >= file_.mounts[server].size()) return "";
+  return fmt::format(
+      "{} is empty, and no disk is mounted at {}: mount it; or, if the folder is to be used "
+      "instead, run: trireme store scrub --new-disk {}",
+      folder, file_.mounts[server], file_.name);
+}
+
 Status Store::open_log() {
   std::vector<std::string> folders = file_.dirs;
   std::string lost;
   for (size_t server = 0; server < folders.size(); ++server) {
     std::string& folder = folders[server];
-    if (is_empty_folder(folder)) continue;
+    if (is_empty_folder(folder) && why_no_new_disk(server).empty()) continue;
     const Result<FolderIdentity> identity = read_identity(folder);
     if (identity.ok() && (identity->store != file_.id || identity->server != names_[server])) {
       return another_store(folder, *identity, file_);
@@ -163,6 +182,13 @@ Status Store::open_targets(const Overview& overview) {
     std::string& why = why_unusable_[server];
     const uint64_t incarnation = overview.servers[server].incarnation;
     if (is_empty_folder(folder)) {
+      why = why_no_new_disk(server);
+      const bool is_drained = overview.servers[server].state == ServerState::Drained;
+      if (why.empty() && is_drained && !options_.takes_new_disks) {
+        why = folder + " is empty, and its server is drained";
+        static_cast<MirroredLog&>(*log_).leave_out(server);
+      }
+      if (!why.empty()) continue;
       replaced_.push_back(int(server));
       why = folder + " is empty";
       continue;
@@ -189,7 +215,8 @@ Status Store::take_in_replaced(const Overview& overview) {
   const auto new_record = [&](int server) {
     ServerRecord record = overview.servers[size_t(server)];
     ++record.incarnation;
-    record.state = ServerState::Active;
+    if (options_.takes_new_disks) record.state = ServerState::Active;
+    record.capacity_bytes = free_bytes_of(file_.dirs[size_t(server)]);
     return record;
   };
   // All new folders name their numbers before the metadata do, and before a part of the metadata is
@@ -224,8 +251,12 @@ Status Store::take_in_replaced(const Overview& overview) {
 }
 
 Result<std::vector<uint64_t>> Store::command(MetadataCommand command) {
-  if (options_.access != StoreAccess::Write) return usage("the store is open for reading");
+  if (options_.access == StoreAccess::Read) return usage("the store is open for reading");
   command.number = drawn_number();
+  const bool maintains = command.kind == CommandKind::Place ||
+                         command.kind == CommandKind::Collect ||
+                         command.kind == CommandKind::Server;
+  if (maintains && is_shared()) command.tokens = {maintainer_};
   TRIREME_TRY(answer, log_->apply(pack_command(command), Deadline::after(kDeadlineS)));
   return unpack_tokens(answer.bytes);
 }
@@ -268,11 +299,12 @@ std::string Store::describe(int server) const {
   if (server == kNoServer) return "nowhere";
   const std::string& why = why_unusable_[size_t(server)];
   const std::string& name = names_[size_t(server)];
-  return why.empty() ? fmt::format("{} ({})", name, file_.dirs[size_t(server)])
+  return why.empty() ? fmt::format("{} ({})", name, addresses_[size_t(server)])
                      : fmt::format("{} ({})", name, why);
 }
 
 Status Store::collect_garbage() {
+  if (is_shared() && maintainer_ == 0) return Done{};
   for (;;) {
     TRIREME_TRY(overview, overview());
     std::vector<Garbage> removed;

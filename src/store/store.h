@@ -13,16 +13,22 @@
 #include "store/metadata.h"
 #include "store/read_times.h"
 #include "store/store_file.h"
+#include "store/store_peer.h"
 #include "store/work_queue.h"
 
 namespace trireme {
 
-enum class StoreAccess { Read, Write };
+// Write puts and removes files. Maintain also moves chunks and removes those that nobody needs. In
+// the folders of one host both are the same, and one process at a time has them.
+enum class StoreAccess { Read, Write, Maintain };
 
 struct StoreOptions {
   StoreAccess access = StoreAccess::Read;
   std::string lock_path = {};  // held while the store is open for writing; "": no lock
   DiskFaults* faults = nullptr;
+  std::string secret = {};  // of a store whose servers are processes
+  // Takes every empty folder as a new disk, also where no disk is mounted or the server is drained.
+  bool takes_new_disks = false;
   uint32_t most_chunk_bytes = uint32_t(kMostChunkBytes);  // of a new store
   double straggler_s = 2.0;  // a chunk that takes so much longer than the others is left out
 };
@@ -38,6 +44,9 @@ class Store {
   // Opening for writing also takes in empty disks that have replaced others, whose chunks are then
   // in the queue for repair, and forgets writers that have died.
   static Result<std::unique_ptr<Store>> open(const StoreFile& file, const StoreOptions& options);
+  // Reads and writes that are still under way end: those of servers at once, those of folders when
+  // the disk has ended them.
+  ~Store();
 
   const StoreFile& file() const { return file_; }
   const StoreCode& code() const { return file_.code; }
@@ -55,6 +64,8 @@ class Store {
   Result<std::vector<WrittenFile>> files(const std::string& path);
 
   int num_servers() const { return int(targets_.size()); }
+  // True if its servers are processes, which other clients use at the same time.
+  bool is_shared() const { return !file_.servers.empty(); }
   // Null if the disk cannot be used now.
   ChunkTarget* target(int server) { return targets_[size_t(server)].get(); }
   const std::string& why_unusable(int server) const { return why_unusable_[size_t(server)]; }
@@ -62,14 +73,20 @@ class Store {
   // The name of a server, with the reason if it cannot be used.
   std::string describe(int server) const;
 
-  // Removes chunks that no file needs any more.
+  // Removes chunks that no file needs any more. Of a store that is shared, only its maintainer
+  // does.
   Status collect_garbage();
 
  private:
-  Store(const StoreFile& file, const StoreOptions& options);
+  Store(const StoreFile& file, const StoreOptions& options, std::vector<std::string> addresses);
+  static Result<std::unique_ptr<Store>> open_shared(const StoreFile& file,
+                                                    const StoreOptions& options);
+  void open_servers(const Overview& overview);
   Status open_log();
   Status open_targets(const Overview& overview);
   Status take_in_replaced(const Overview& overview);
+  // Returns why an empty folder is not a new disk, or "" if it may be one.
+  std::string why_no_new_disk(size_t server) const;
 
   const StoreFile file_;
   const StoreOptions options_;
@@ -77,8 +94,11 @@ class Store {
   Metadata metadata_;
   std::unique_ptr<CommandLog> log_;
   std::vector<std::unique_ptr<ChunkTarget>> targets_;
+  std::vector<std::shared_ptr<StorePeer>> peers_;  // of servers that are processes
   std::vector<std::string> why_unusable_;
   std::vector<std::string> names_;
+  const std::vector<std::string> addresses_;  // of the servers: their folders, or HOST:PORT
+  uint64_t maintainer_ = 0;                   // token of this maintainer of a shared store
   std::vector<int> replaced_;  // servers with an empty disk, or one that was not taken in fully
   ReadTimes read_times_;
   WorkQueue work_;

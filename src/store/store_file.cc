@@ -37,10 +37,15 @@ std::string store_file_path(const std::string& stores_folder, const std::string&
 }
 
 std::string text_of(const StoreFile& file) {
-  const nlohmann::ordered_json json = {{"store", hex64(file.id)},
-                                       {"name", file.name},
-                                       {"code", text_of(file.code)},
-                                       {"dirs", file.dirs}};
+  nlohmann::ordered_json json = {{"store", hex64(file.id)},
+                                 {"name", file.name},
+                                 {"code", text_of(file.code)},
+                                 {"dirs", file.dirs}};
+  if (!file.servers.empty()) {
+    json.erase("dirs");
+    json["servers"] = file.servers;
+  }
+  if (!file.mounts.empty()) json["mounts"] = file.mounts;
   return json.dump(2) + "\n";
 }
 
@@ -56,14 +61,24 @@ Result<StoreFile> parse_store_file(const std::string& text) {
     file.name = json.at("name").get<std::string>();
     TRIREME_TRY(code, parse_store_code(json.at("code").get<std::string>()));
     file.code = code;
-    file.dirs = json.at("dirs").get<std::vector<std::string>>();
+    if (json.contains("servers")) {
+      file.servers = json.at("servers").get<std::vector<std::string>>();
+    } else {
+      file.dirs = json.at("dirs").get<std::vector<std::string>>();
+    }
+    if (json.contains("mounts")) file.mounts = json.at("mounts").get<std::vector<std::string>>();
   } catch (const nlohmann::json::exception& error) {
     return damaged(json_problem(error.what()));
   }
   TRIREME_TRY_DONE(check_store_name(file.name));
+  if (!file.servers.empty()) return file;
   if (int(file.dirs.size()) < file.code.num_chunks() || file.dirs.size() > kMostServers) {
     return damaged(fmt::format("the code {} needs at least {} folders, and dirs names {}",
                                text_of(file.code), file.code.num_chunks(), file.dirs.size()));
+  }
+  if (!file.mounts.empty() && file.mounts.size() != file.dirs.size()) {
+    return damaged(fmt::format("the key mounts has {} entries for {} dirs", file.mounts.size(),
+                               file.dirs.size()));
   }
   return file;
 }

@@ -15,6 +15,12 @@ struct StoreFile {
   std::string name;
   StoreCode code;
   std::vector<std::string> dirs;  // absolute; in the order of the servers
+  // Addresses of the servers that keep the metadata. If there are any, the store has no dirs: its
+  // chunks are at the servers that the metadata name.
+  std::vector<std::string> servers = {};
+  // Where the disks of the dirs were mounted when the store was made, so that a folder whose disk
+  // is not mounted is not taken for a new disk; empty: not known.
+  std::vector<std::string> mounts = {};
 };
 
 std::string store_file_path(const std::string& stores_folder, const std::string& name);

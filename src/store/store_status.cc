@@ -64,8 +64,9 @@ Result<StoreHealth> health_of(Store& store) {
 
 std::string_view word_of(const StoreHealth& health) {
   if (health.bytes_lost > 0) return "lost";
-  const bool all_usable = std::ranges::all_of(
-      health.servers, [](const ServerHealth& server) { return server.why_unusable.empty(); });
+  const bool all_usable = std::ranges::all_of(health.servers, [](const ServerHealth& server) {
+    return server.why_unusable.empty() || server.record.state == ServerState::Drained;
+  });
   return health.bytes_at_risk == 0 && all_usable ? "healthy" : "degraded";
 }
 

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "store/buffer_pool.h"
+#include "store/chunk_folder.h"
+#include "store/mount_point.h"
 #include "store/store_fixture.h"
 #include "store/store_status.h"
 
@@ -150,6 +153,105 @@ TEST(Store, WritesGoElsewhereAndDrainMovesChunks) {
     EXPECT_EQ(content_of(**store, "x").value(), content);
     EXPECT_FALSE(drain_server(**store, "s9").ok());
   }
+}
+
+TEST(Store, AFolderWhoseDiskIsNotMountedIsNoNewDisk) {
+  TestStore test({2, 1}, 4);
+  const std::string content = random_bytes(8, 9000);
+  {
+    auto store = test.open();
+    ASSERT_TRUE(put_files(**store, {test.made("x", content)}).ok());
+  }
+  // As if a disk had been mounted at each folder; below it lies an empty folder.
+  test.file.mounts = test.file.dirs;
+  test.lose(1);
+  std::filesystem::create_directories(test.file.dirs[1]);
+  {
+    auto store = test.open();
+    ASSERT_TRUE(store.ok()) << store.error().message;
+    EXPECT_NE((*store)->why_unusable(1).find("no disk is mounted at " + test.file.dirs[1]),
+              std::string::npos);
+    ASSERT_TRUE(put_files(**store, {test.made("y", content)}).ok());
+    EXPECT_TRUE(is_empty_folder(test.file.dirs[1]));
+  }
+  test.bring_back(1);  // mounted again: nothing was lost
+  {
+    auto store = test.open();
+    EXPECT_EQ((*store)->why_unusable(1), "");
+    EXPECT_EQ(scrub_store(**store)->num_missing, 0);
+  }
+  test.replace_with_empty(1);
+  test.options.takes_new_disks = true;
+  auto store = test.open();
+  EXPECT_EQ((*store)->why_unusable(1), "");
+  EXPECT_EQ((*store)->overview()->servers[1].incarnation, 2u);
+  EXPECT_EQ(content_of(**store, "x").value(), content);
+  // An empty disk at the place of the one that it replaces is taken in by itself.
+  test.file.mounts[2] = mount_point_of(test.file.dirs[2]);
+  test.options.takes_new_disks = false;
+  test.replace_with_empty(2);
+  store->reset();
+  store = test.open();
+  EXPECT_EQ((*store)->overview()->servers[2].incarnation, 2u);
+}
+
+TEST(Store, ADrainedServerWithAnEmptyFolderStaysDrained) {
+  TestStore test({2, 1}, 5);
+  {
+    auto store = test.open();
+    ASSERT_TRUE(put_files(**store, {test.made("x", random_bytes(9, 9000))}).ok());
+    ASSERT_TRUE(drain_server(**store, "s1").ok());
+  }
+  test.replace_with_empty(1);
+  for (const bool takes_new_disks : {false, true}) {
+    test.options.takes_new_disks = takes_new_disks;
+    auto store = test.open();
+    ASSERT_TRUE(store.ok()) << store.error().message;
+    ASSERT_TRUE(put_files(**store, {test.made("y", random_bytes(10, 90'000))}).ok());
+    const auto overview = (*store)->overview();
+    EXPECT_EQ(overview->servers[1].state,
+              takes_new_disks ? ServerState::Active : ServerState::Drained);
+    EXPECT_EQ(overview->chunks_of_server[1] > 0, takes_new_disks);
+    EXPECT_EQ(is_empty_folder(test.file.dirs[1]), !takes_new_disks);
+    EXPECT_EQ(word_of(*health_of(**store)), "healthy");
+    EXPECT_GT(overview->servers[1].capacity_bytes, 0);
+  }
+}
+
+TEST(Store, ScrubRemovesWhatACrashLeftOfAChunk) {
+  const TestStore test({2, 1});
+  auto store = test.open();
+  ASSERT_TRUE(put_files(**store, {test.made("x", "text")}).ok());
+  const std::string left = test.file.dirs[0] + "/chunks/07/0000000000000007.0.3.new";
+  std::filesystem::create_directories(std::filesystem::path(left).parent_path());
+  std::ofstream(left) << "half of a chunk";
+  EXPECT_EQ(scrub_store(**store)->num_orphans, 1);
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_EQ(content_of(**store, "x").value(), "text");
+}
+
+TEST(ReadTimes, OneOfTenBlocksAtMostIsDecodedBecauseAReadIsSlow) {
+  ReadTimes times;
+  int num_hedged = 0;
+  for (int block = 1; block <= 1000; ++block) {
+    times.begin_block();
+    for (int chunk = 0; chunk < 8; ++chunk) times.add(1'000'000);
+    num_hedged += times.may_hedge() ? 1 : 0;
+    EXPECT_LE(num_hedged * 10, block + 9);
+  }
+  EXPECT_EQ(num_hedged, 100);
+}
+
+TEST(BufferPool, ABufferComesBackOnceItsLastOwnerHasLetItGo) {
+  BufferPool pool;
+  std::shared_ptr<BlockBuffer> first = pool.take(100);
+  std::shared_ptr<BlockBuffer> late = first;
+  BlockBuffer* const bytes = first.get();
+  first.reset();
+  EXPECT_NE(pool.take(100).get(), bytes);  // a late owner may write to it
+  late.reset();
+  const auto one = pool.take(100), other = pool.take(100);
+  EXPECT_TRUE(one.get() == bytes || other.get() == bytes);
 }
 
 TEST(Store, ARemovedFileLeavesNothing) {

@@ -1,0 +1,38 @@
+// `trireme store serve`.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <mutex>
+#include <ostream>
+#include <thread>
+
+#include "cli/stop_signals.h"
+#include "cli/store_command.h"
+#include "store/store_server.h"
+
+namespace trireme {
+
+Result<int> run_store_serve(const StoreServeOptions& options, CommandIo& io) {
+  if (io.launch.secret.empty()) {
+    return usage(
+        "servers of a store know each other by a secret: export TRIREME_SECRET=$(openssl "
+        "rand -hex 32), the same for all servers and commands of the store");
+  }
+  std::mutex mutex;
+  const auto log = [&](const std::string& sentence) {
+    const std::lock_guard lock(mutex);
+    io.err << sentence << std::endl;
+  };
+  const std::atomic<int>& num_signals = catch_stop_signals(SignalWords::None);
+  TRIREME_TRY(server, StoreServer::open({.folder = options.dir,
+                                         .listen = options.listen,
+                                         .secret = io.launch.secret,
+                                         .join = options.join,
+                                         .log = log}));
+  log(fmt::format("{} serves {}", server->address(), options.dir));
+  while (num_signals == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  return 0;
+}
+
+}  // namespace trireme

@@ -1,0 +1,70 @@
+#include "store/remote_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace trireme {
+namespace {
+
+// So long one server is waited for, and twice as long each time: it may be slow and not gone.
+constexpr double kFirstTryS = 1.0;
+constexpr double kLongestTryS = 16.0;
+constexpr std::chrono::milliseconds kPause(20);
+
+}  // namespace
+
+RemoteLog::RemoteLog(const std::vector<std::string>& addresses, const std::string& secret,
+                     uint64_t store)
+    : store_(store) {
+  for (const std::string& address : addresses) {
+    peers_.push_back(std::make_shared<StorePeer>(address, secret));
+  }
+}
+
+Result<CommandAnswer> RemoteLog::apply(const std::string& command, Deadline deadline) {
+  return ask(StoreOp::Apply, command, deadline);
+}
+
+Result<CommandAnswer> RemoteLog::query(const std::string& question, Deadline deadline) {
+  return ask(StoreOp::Query, question, deadline);
+}
+
+Result<CommandAnswer> RemoteLog::ask(StoreOp op, const std::string& text, Deadline deadline) {
+  const StoreRequest request{.op = op, .store = store_, .text = text};
+  std::string why = "no server has a leader";
+  double try_s = kFirstTryS;
+  while (deadline.left_ms() > 0) {
+    size_t at = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      at = leader_;
+    }
+    const double seconds = std::min(try_s, double(deadline.left_ms()) * 1e-3);
+    const Deadline patience = Deadline::after(seconds);
+    const Result<StoreReply> reply = peers_[at]->ask(request, seconds);
+    if (patience.left_ms() == 0) try_s = std::min(2 * try_s, kLongestTryS);
+    if (reply.ok() && reply->is_leader) return CommandAnswer{.bytes = reply->text};
+    // An error of a kind that time does not heal, such as a wrong store.
+    if (!reply.ok() && reply.error().kind == ErrorKind::Usage) return reply.error();
+    if (!reply.ok()) why = reply.error().message;
+    size_t next = (at + 1) % peers_.size();
+    if (reply.ok()) {
+      const auto named = std::ranges::find(peers_, reply->leader, &StorePeer::address);
+      if (named != peers_.end()) next = size_t(named - peers_.begin());
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (leader_ == at) leader_ = next;
+    }
+    if (next <= at) std::this_thread::sleep_for(kPause);
+  }
+  return Error{ErrorKind::Runtime,
+               fmt::format("the metadata did not answer before the deadline; of {} servers that "
+                           "keep them, more than half must run; the last reason: {}",
+                           peers_.size(), why)};
+}
+
+}  // namespace trireme

@@ -1,0 +1,177 @@
+#include "store/shared_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <random>
+#include <set>
+
+#include "store/remote_chunks.h"
+#include "store/remote_log.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kDescribeS = 2.0;
+constexpr double kAssignS = 10.0;
+constexpr double kMetadataS = 60.0;
+
+size_t num_log_servers(size_t num_servers) {
+  if (num_servers >= 5) return 5;
+  return num_servers >= 3 ? 3 : 1;
+}
+
+Result<ServerDescription> description_of(StorePeer& peer) {
+  TRIREME_TRY(reply, peer.ask({.op = StoreOp::Describe}, kDescribeS));
+  return unpack_description(reply.text);
+}
+
+Result<Overview> overview_of(RemoteLog& log) {
+  TRIREME_TRY(answer, log.query(pack_question({.kind = QuestionKind::Overview}),
+                                Deadline::after(kMetadataS)));
+  return unpack_overview(answer.bytes);
+}
+
+// Returns why a server cannot be used, or "".
+std::string why_not(const Result<ServerDescription>& found, const StoreFile& file,
+                    const ServerRecord& record) {
+  if (!found.ok()) return found.error().message;
+  const FolderIdentity& identity = found->identity;
+  if (identity.store != file.id || identity.server != record.name) {
+    return fmt::format("{} serves {}", record.address,
+                       identity.store == 0
+                           ? "no store; start it with --join, and it is taken as a new disk"
+                           : identity.server + " of " + identity.store_name);
+  }
+  if (identity.incarnation == record.incarnation) return "";
+  return fmt::format(
+      "{} has disk {}, and disk {} is in use; empty its folder, and start it with "
+      "--join",
+      record.address, identity.incarnation, record.incarnation);
+}
+
+}  // namespace
+
+Status create_shared_store(StoreFile& file, const std::vector<std::string>& servers,
+                           const std::vector<std::string>& domains, const StoreOptions& options) {
+  if (int(servers.size()) < file.code.num_chunks() || servers.size() > kMostServers) {
+    return usage(fmt::format("the code {} needs at least {} servers, and {} were given",
+                             text_of(file.code), file.code.num_chunks(), servers.size()));
+  }
+  const std::string secret = secret_of_store(options.secret);
+  MetadataCommand create{.kind = CommandKind::Create};
+  create.number = file.id;
+  create.facts = {.id = file.id,
+                  .name = file.name,
+                  .code = file.code,
+                  .most_chunk_bytes = options.most_chunk_bytes};
+  std::vector<std::unique_ptr<StorePeer>> peers;
+  std::vector<ServerDescription> assigned;
+  std::set<std::string> addresses;
+  for (size_t server = 0; server < servers.size(); ++server) {
+    peers.push_back(std::make_unique<StorePeer>(servers[server], secret));
+    TRIREME_TRY(found, description_of(*peers.back()));
+    if (found.identity.store != 0) {
+      return usage(
+          fmt::format("{} belongs to the store {} already; a store begins with empty "
+                      "folders",
+                      servers[server], found.identity.store_name));
+    }
+    if (!addresses.insert(found.address).second) {
+      return usage(servers[server] + " is named twice");
+    }
+    const std::string name = fmt::format("s{}", server);
+    create.servers.push_back({.name = name,
+                              .address = found.address,
+                              .domain = domains.empty() ? host_of(found.address) : domains[server],
+                              .capacity_bytes = found.free_bytes});
+    found.identity = {.store = file.id, .store_name = file.name, .server = name};
+    assigned.push_back(std::move(found));
+  }
+  std::vector<LogServer> log_servers;
+  for (size_t server = 0; server < num_log_servers(servers.size()); ++server) {
+    log_servers.push_back({assigned[server].address, assigned[server].log_address});
+    file.servers.push_back(assigned[server].address);
+  }
+  for (size_t server = 0; server < servers.size(); ++server) {
+    assigned[server].log_servers = log_servers;
+    TRIREME_TRY(done,
+                peers[server]->ask(
+                    {.op = StoreOp::Assign, .text = pack_description(assigned[server])}, kAssignS));
+    static_cast<void>(done);
+  }
+  RemoteLog log(file.servers, secret, file.id);
+  TRIREME_TRY(answer, log.apply(pack_command(create), Deadline::after(kMetadataS)));
+  TRIREME_TRY(tokens, unpack_tokens(answer.bytes));
+  static_cast<void>(tokens);
+  return Done{};
+}
+
+Result<StoreFile> find_shared_store(const std::string& address, const std::string& secret) {
+  StorePeer peer(address, secret_of_store(secret));
+  TRIREME_TRY(found, description_of(peer));
+  if (found.identity.store == 0) {
+    return usage(address + " belongs to no store yet; make one with: trireme store create");
+  }
+  StoreFile file{.id = found.identity.store, .name = found.identity.store_name};
+  for (const LogServer& server : found.log_servers) file.servers.push_back(server.address);
+  RemoteLog log(file.servers, secret_of_store(secret), file.id);
+  TRIREME_TRY(overview, overview_of(log));
+  file.code = overview.facts.code;
+  return file;
+}
+
+Result<std::unique_ptr<Store>> Store::open_shared(const StoreFile& file,
+                                                  const StoreOptions& options) {
+  if (options.secret.empty()) {
+    return usage(
+        "the servers of a store know each other by a secret: set TRIREME_SECRET to theirs");
+  }
+  auto log = std::make_unique<RemoteLog>(file.servers, secret_of_store(options.secret), file.id);
+  TRIREME_TRY(overview, overview_of(*log));
+  if (overview.facts.id != file.id) {
+    return damaged(fmt::format("the servers of {} keep the metadata of another store", file.name));
+  }
+  std::vector<std::string> addresses;
+  for (const ServerRecord& server : overview.servers) addresses.push_back(server.address);
+  std::unique_ptr<Store> store(new Store(file, options, std::move(addresses)));
+  store->log_ = std::move(log);
+  if (options.access == StoreAccess::Maintain) {
+    MetadataCommand begin{.kind = CommandKind::Begin};
+    begin.paths.emplace_back(kMaintainerPath);
+    TRIREME_TRY(tokens, store->command(std::move(begin)));
+    if (tokens.empty()) return damaged("the metadata gave no token");
+    store->maintainer_ = tokens.front();
+  }
+  store->open_servers(overview);
+  return store;
+}
+
+// Asks all servers at once who they are.
+void Store::open_servers(const Overview& overview) {
+  std::mutex mutex;
+  std::condition_variable has_news;
+  size_t num_open = overview.servers.size();
+  for (size_t server = 0; server < overview.servers.size(); ++server) {
+    names_[server] = overview.servers[server].name;
+    auto peer = std::make_shared<StorePeer>(addresses_[server], secret_of_store(options_.secret));
+    peers_.push_back(peer);
+    work_.add([this, &overview, &mutex, &has_news, &num_open, peer, server] {
+      const ServerRecord& record = overview.servers[server];
+      std::string why = why_not(description_of(*peer), file_, record);
+      const std::lock_guard lock(mutex);
+      if (why.empty()) {
+        targets_[server] = std::make_unique<RemoteChunks>(
+            peer, RemoteChunks::Fence{file_.id, record.incarnation, maintainer_});
+      }
+      why_unusable_[server] = std::move(why);
+      --num_open;
+      has_news.notify_all();
+    });
+  }
+  std::unique_lock lock(mutex);
+  has_news.wait(lock, [&] { return num_open == 0; });
+}
+
+}  // namespace trireme

@@ -1,0 +1,230 @@
+#include "store/store_server.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/bounded_json.h"
+#include "base/file.h"
+#include "base/sealed_json.h"
+#include "store/disk_file.h"
+#include "store/mount_point.h"
+#include "store/remote_log.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLogFileOfServer = "/log.json";
+constexpr const char* kEpochFile = "/epoch";
+constexpr int64_t kMostLogFileBytes = 65536;
+constexpr double kJoinS = 20.0;
+
+Status write_log_servers(const std::string& folder, const ServerDescription& description) {
+  nlohmann::ordered_json servers = nlohmann::ordered_json::array();
+  for (const LogServer& server : description.log_servers) {
+    servers.push_back({{"address", server.address}, {"log_address", server.log_address}});
+  }
+  const nlohmann::ordered_json json = {{"address", description.address},
+                                       {"log_address", description.log_address},
+                                       {"log_servers", servers}};
+  return replace_file(folder + kLogFileOfServer, seal_json(json.dump()), nullptr);
+}
+
+Status read_log_servers(const std::string& folder, ServerDescription& description) {
+  const std::string path = folder + kLogFileOfServer;
+  TRIREME_TRY(text, read_text_file(path, kMostLogFileBytes));
+  if (const Status seal = check_seal(text); !seal.ok()) return with_context(seal.error(), path);
+  TRIREME_TRY(json, parse_bounded_json(text));
+  try {
+    description.address = json.at("address").get<std::string>();
+    description.log_address = json.at("log_address").get<std::string>();
+    for (const auto& server : json.at("log_servers")) {
+      description.log_servers.push_back(
+          {server.at("address").get<std::string>(), server.at("log_address").get<std::string>()});
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return damaged(path + ": " + json_problem(error.what()));
+  }
+  return Done{};
+}
+
+uint64_t read_epoch(const std::string& folder) {
+  const Result<std::string> text = read_text_file(folder + kEpochFile, 64);
+  uint64_t epoch = 0;
+  if (text.ok()) std::from_chars(text->data(), text->data() + text->size(), epoch);
+  return epoch;
+}
+
+// The log of the metadata takes the port behind that of the chunks, or any if that one was free.
+std::string log_address_behind(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  std::from_chars(address.data() + colon + 1, address.data() + address.size(), port);
+  return fmt::format("{}:{}", address.substr(0, colon), port == 0 ? 0 : port + 1);
+}
+
+Status check_listen(const std::string& address) {
+  const bool is_any = address.starts_with("0.0.0.0:") || address.starts_with("[::]:");
+  if (!is_any && address.find(':') != std::string::npos) return Done{};
+  return usage(fmt::format(
+      "--listen {}: others must reach the server at this address, such as 10.0.0.1:4000", address));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StoreServer>> StoreServer::open(StoreServerOptions options) {
+  TRIREME_TRY_DONE(check_listen(options.listen));
+  if (options.secret.empty()) return usage("a server of a store needs a secret");
+  std::unique_ptr<StoreServer> server(new StoreServer(std::move(options)));
+  const bool is_known = fs::exists(server->options_.folder + "/store.json");
+  TRIREME_TRY_DONE(server->start());
+  StoreServer* const self = server.get();
+  server->thread_ = std::thread([self] { self->receive_visitors(); });
+  if (is_known && !self->options_.join.empty()) TRIREME_TRY_DONE(self->join_store(true));
+  return server;
+}
+
+Status StoreServer::start() {
+  const std::string& folder = options_.folder;
+  if (!fs::is_directory(folder)) {
+    return usage(folder + ": is no folder; make it, so that no disk is forgotten");
+  }
+  TRIREME_TRY(lock, FileLock::take(folder + "/lock"));
+  lock_ = std::make_unique<FileLock>(std::move(lock));
+  std::string listen = options_.listen;
+  std::string log_listen = log_address_behind(listen);
+  const bool is_known = fs::exists(folder + "/store.json");
+  if (is_known) {
+    TRIREME_TRY(identity, read_identity(folder));
+    TRIREME_TRY_DONE(read_log_servers(folder, description_));
+    description_.identity = identity;
+    listen = description_.address;
+    log_listen = description_.log_address;
+  } else if (fs::exists(folder + "/chunks") || fs::exists(folder + "/log")) {
+    return damaged(folder + ": has chunks or metadata, but no store.json says whose they are");
+  }
+  TRIREME_TRY(listener, listen_at(listen));
+  TRIREME_TRY(log_listener, listen_at(log_listen));
+  log_listener_ = std::move(log_listener);
+  reception_ = std::make_unique<Reception>(std::move(listener), secret_of_store(options_.secret),
+                                           options_.log);
+  description_.address = reception_->address();
+  description_.log_address = own_address(log_listener_);
+  if (!is_known) return options_.join.empty() ? Status(Done{}) : join_store(false);
+  epoch_ = read_epoch(folder);
+  chunks_ = std::make_shared<ChunkFolder>(folder, description_.identity.store, nullptr);
+  TRIREME_TRY_DONE(start_log());
+  TRIREME_TRY(unfinished, chunks_->remove_unfinished());
+  static_cast<void>(unfinished);
+  return Done{};
+}
+
+// Writes the identity last, so that after a crash the folder counts as empty.
+Status StoreServer::become(const ServerDescription& description) {
+  const std::string& folder = options_.folder;
+  description_.identity = description.identity;
+  description_.log_servers = description.log_servers;
+  TRIREME_TRY_DONE(write_log_servers(folder, description_));
+  TRIREME_TRY_DONE(write_identity(folder, description.identity, nullptr));
+  chunks_ = std::make_shared<ChunkFolder>(folder, description.identity.store, nullptr);
+  return start_log();
+}
+
+Status StoreServer::start_log() {
+  RaftServerOptions options{.folder = options_.folder + "/log",
+                            .secret = options_.secret,
+                            .address = description_.log_address,
+                            .log = options_.log};
+  for (size_t server = 0; server < description_.log_servers.size(); ++server) {
+    const LogServer& of_log = description_.log_servers[server];
+    const auto id = ServerId(server + 1);
+    options.raft.first_members.servers.push_back({id, of_log.log_address});
+    if (of_log.address == description_.address) options.raft.id = id;
+  }
+  if (options.raft.id == 0) return Done{};  // others keep the metadata
+  options.raft.seed = std::random_device()();
+  metadata_ = std::make_unique<Metadata>();
+  TRIREME_TRY(log, RaftServer::open(std::move(options), std::move(log_listener_), *metadata_));
+  log_ = std::move(log);
+  return Done{};
+}
+
+Status StoreServer::join_store(bool is_known) {
+  StorePeer peer(options_.join, secret_of_store(options_.secret));
+  TRIREME_TRY(reply, peer.ask({.op = StoreOp::Describe}, kJoinS));
+  TRIREME_TRY(theirs, unpack_description(reply.text));
+  const uint64_t store = theirs.identity.store;
+  if (store == 0) {
+    return usage(options_.join + " belongs to no store yet; create one, or start without --join");
+  }
+  if (is_known && store != description_.identity.store) {
+    return usage(
+        fmt::format("{} belongs to another store than {}", options_.folder, options_.join));
+  }
+  for (const LogServer& server : theirs.log_servers) {
+    if (is_known || server.address != description_.address) continue;
+    return usage(fmt::format(
+        "{} keeps metadata of the store, and the new folder has lost them together with its votes; "
+        "start the server at another address, as a new server of the store",
+        description_.address));
+  }
+  std::vector<std::string> addresses;
+  for (const LogServer& server : theirs.log_servers) addresses.push_back(server.address);
+  RemoteLog log(addresses, secret_of_store(options_.secret), store);
+  TRIREME_TRY(answer,
+              log.query(pack_question({.kind = QuestionKind::Overview}), Deadline::after(kJoinS)));
+  TRIREME_TRY(overview, unpack_overview(answer.bytes));
+  const auto known =
+      std::ranges::find(overview.servers, description_.address, &ServerRecord::address);
+  const bool is_new = known == overview.servers.end();
+  // Two servers that join at once have different names, so one of them is refused and tries again.
+  ServerRecord record = is_new ? ServerRecord{.name = description_.address,
+                                              .address = description_.address,
+                                              .domain = host_of(description_.address)}
+                               : *known;
+  if (is_known && !is_new && record.incarnation == description_.identity.incarnation) return Done{};
+  if (!is_new) ++record.incarnation;
+  record.capacity_bytes = free_bytes_of(options_.folder);
+  // The folder names its number before the metadata do. After a crash between both, the next start
+  // tells the metadata again.
+  theirs.identity.server = record.name;
+  theirs.identity.incarnation = record.incarnation;
+  if (!is_known) TRIREME_TRY_DONE(become(theirs));
+  MetadataCommand command{.kind = CommandKind::Server};
+  std::random_device device;
+  command.number = (uint64_t(device()) << 32 | device()) | 1;
+  command.server_index = int32_t(known - overview.servers.begin());
+  command.servers.push_back(record);
+  TRIREME_TRY(applied, log.apply(pack_command(command), Deadline::after(kJoinS)));
+  TRIREME_TRY(tokens, unpack_tokens(applied.bytes));
+  static_cast<void>(tokens);
+  return Done{};
+}
+
+StoreServer::~StoreServer() {
+  {
+    const std::lock_guard lock(visits_mutex_);
+    is_stopping_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+  for (Visit& visit : visits_) {
+    ::shutdown(visit.socket.fd(), SHUT_RDWR);
+    visit.thread.join();
+  }
+}
+
+ServerDescription StoreServer::description() {
+  const std::lock_guard lock(mutex_);
+  ServerDescription description = description_;
+  description.free_bytes = free_bytes_of(options_.folder);
+  return description;
+}
+
+}  // namespace trireme

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <condition_variable>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/file_lock.h"
+#include "comm/tcp/handshake.h"
+#include "raft/raft_server.h"
+#include "store/chunk_folder.h"
+#include "store/metadata.h"
+#include "store/store_wire.h"
+
+namespace trireme {
+
+struct StoreServerOptions {
+  std::string folder;
+  std::string listen = "127.0.0.1:0";  // others reach the server at this address
+  std::string secret;
+  std::string join;  // any server of a store that an empty folder joins; "": it waits for a store
+  TcpLog log;        // gets sentences for an operator; may be empty
+};
+
+// A server of chunks in the folder of one disk, and of the metadata if the store has chosen it. Who
+// it is, is in the folder: `store.json` names the store, the server and the disk, `log.json` the
+// servers that keep the metadata, and `log/` has its copy of them. Requests are answered by a
+// thread for each connection. A request that fails is an answer, a connection that fails ends.
+class StoreServer {
+ public:
+  // An empty folder becomes a new server of the store of `join`, or a new disk of the server that
+  // has this address already. A folder of a store goes on serving it.
+  static Result<std::unique_ptr<StoreServer>> open(StoreServerOptions options);
+  ~StoreServer();
+
+  const std::string& address() const { return description_.address; }
+  ServerDescription description();
+
+ private:
+  struct Visit {
+    Socket socket;
+    bool has_ended = false;  // guarded by visits_mutex_
+    std::thread thread;
+  };
+
+  explicit StoreServer(StoreServerOptions options) : options_(std::move(options)) {}
+  Status start();
+  Status become(const ServerDescription& description);
+  Status join_store(bool is_known);
+  Status start_log();
+
+  void receive_visitors();
+  void let_in_visitors();
+  void serve(Visit& visit);
+  Status serve_one(Visit& visit, std::span<std::byte> buffer);
+  StoreReply answer(const StoreRequest& request, std::span<std::byte> payload,
+                    std::span<const std::byte>& back);
+  Status check_fence(const StoreRequest& request);
+  Status assign(const StoreRequest& request);
+  Result<StoreReply> list(const StoreRequest& request);
+  Result<StoreReply> ask_log(const StoreRequest& request);
+  bool is_stopping();
+
+  const StoreServerOptions options_;
+  std::unique_ptr<FileLock> lock_;
+  std::unique_ptr<Reception> reception_;
+  Socket log_listener_;
+
+  std::mutex mutex_;  // guards everything up to the empty line
+  ServerDescription description_;
+  uint64_t epoch_ = 0;  // greatest one that was seen
+  std::shared_ptr<ChunkFolder> chunks_;
+  std::unique_ptr<Metadata> metadata_;
+  std::shared_ptr<RaftServer> log_;
+
+  std::mutex visits_mutex_;
+  bool is_stopping_ = false;  // guarded by visits_mutex_
+  std::list<Visit> visits_;   // of the thread that receives visitors
+  std::thread thread_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,208 @@
+// How a server of a store receives requests and answers them.
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/failure.h"
+#include "store/buffer_pool.h"
+#include "store/disk_file.h"
+#include "store/mount_point.h"
+#include "store/store_server.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kServerPollMs = 50;
+constexpr size_t kMostClients = 512;
+constexpr double kRequestS = 30.0;  // to receive a request, or to send its reply
+constexpr double kClientSilenceS = 10.0;
+
+StoreReply reply_of(const Error& error) { return {.error = error}; }
+StoreReply reply_of(const Status& status) {
+  return status.ok() ? StoreReply{} : reply_of(status.error());
+}
+StoreReply reply_of(Result<StoreReply> reply) {
+  return reply.ok() ? std::move(*reply) : reply_of(reply.error());
+}
+
+}  // namespace
+
+bool StoreServer::is_stopping() {
+  const std::lock_guard lock(visits_mutex_);
+  return is_stopping_;
+}
+
+void StoreServer::receive_visitors() {
+  while (!is_stopping()) {
+    try {
+      let_in_visitors();
+    } catch (const std::exception& exception) {  // such as memory or threads that have run out
+      if (options_.log) options_.log(std::string("a client was refused: ") + exception.what());
+      std::this_thread::sleep_for(std::chrono::milliseconds(kServerPollMs));
+    }
+  }
+}
+
+void StoreServer::let_in_visitors() {
+  const auto judge = [](const Hello&) { return Verdict::Welcome; };
+  auto visitors = reception_->receive({.purpose = Purpose::Agent}, judge, kServerPollMs);
+  if (!visitors.ok()) {
+    if (options_.log) options_.log(visitors.error().message);
+    std::this_thread::sleep_for(std::chrono::milliseconds(kServerPollMs));
+    return;
+  }
+  for (auto visit = visits_.begin(); visit != visits_.end();) {
+    std::unique_lock lock(visits_mutex_);
+    const bool has_ended = visit->has_ended;
+    lock.unlock();
+    if (has_ended) visit->thread.join();
+    visit = has_ended ? visits_.erase(visit) : std::next(visit);
+  }
+  for (Reception::Visitor& visitor : *visitors) {
+    if (visits_.size() >= kMostClients) break;
+    prepare_for_messages(visitor.socket, kClientSilenceS);
+    Visit& visit = visits_.emplace_back();
+    visit.socket = std::move(visitor.socket);
+    try {
+      visit.thread = std::thread([this, &visit] { serve(visit); });
+    } catch (...) {
+      visits_.pop_back();
+      throw;
+    }
+  }
+}
+
+void StoreServer::serve(Visit& visit) {
+  const auto serve_all = [&]() -> Status {
+    BlockBuffer buffer(kMostChunkBytes);
+    while (!is_stopping()) {
+      pollfd entry{visit.socket.fd(), POLLIN, 0};
+      if (::poll(&entry, 1, kServerPollMs) <= 0) continue;
+      char byte = 0;
+      if (::recv(visit.socket.fd(), &byte, 1, MSG_PEEK) == 0) break;  // the client has gone
+      TRIREME_TRY_DONE(serve_one(visit, buffer.bytes()));
+    }
+    return Done{};
+  };
+  Status status = Done{};
+  try {
+    status = serve_all();
+  } catch (const std::exception& exception) {
+    status = error_of(exception);
+  }
+  if (!status.ok() && options_.log && !is_stopping()) {
+    options_.log("a connection has ended: " + status.error().message);
+  }
+  ::shutdown(visit.socket.fd(), SHUT_RDWR);
+  const std::lock_guard lock(visits_mutex_);
+  visit.has_ended = true;
+}
+
+Status StoreServer::serve_one(Visit& visit, std::span<std::byte> buffer) {
+  std::span<std::byte> payload = buffer;
+  TRIREME_TRY(head, receive_store_frame(visit.socket, payload, Deadline::after(kRequestS)));
+  TRIREME_TRY(request, unpack_request(head));
+  std::span<const std::byte> back;
+  const std::span<std::byte> room = request.op == StoreOp::Read ? buffer : payload;
+  const StoreReply reply = answer(request, room, back);
+  return send_store_frame(visit.socket, pack_reply(reply), back, Deadline::after(kRequestS));
+}
+
+StoreReply StoreServer::answer(const StoreRequest& request, std::span<std::byte> payload,
+                               std::span<const std::byte>& back) {
+  if (request.op == StoreOp::Describe) return {.text = pack_description(description())};
+  if (request.op == StoreOp::Assign) return reply_of(assign(request));
+  if (request.op == StoreOp::Apply || request.op == StoreOp::Query) {
+    return reply_of(ask_log(request));
+  }
+  if (const Status fence = check_fence(request); !fence.ok()) return reply_of(fence.error());
+  if (request.op == StoreOp::Write) {
+    return reply_of(chunks_->write(request.chunk, payload, request.checksum));
+  }
+  if (request.op == StoreOp::Remove) return reply_of(chunks_->remove(request.chunk));
+  if (request.op == StoreOp::List) return reply_of(list(request));
+  const auto bytes = payload.first(request.chunk_bytes);
+  const ChunkRead read = chunks_->read(request.chunk, bytes, request.checksum);
+  if (read.state == ChunkState::Intact) back = bytes;
+  return {.state = read.state, .text = read.why};
+}
+
+// A maintainer that was fenced may still have requests on the way. The epoch is on the disk before
+// anything is done for it, so a server that was started again refuses them, too.
+Status StoreServer::check_fence(const StoreRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const FolderIdentity& mine = description_.identity;
+  if (chunks_ == nullptr || request.store != mine.store) {
+    return usage(fmt::format("{} serves {}, not the store that was meant", description_.address,
+                             mine.store == 0 ? "no store" : mine.store_name));
+  }
+  if (request.incarnation != mine.incarnation) {
+    return usage(fmt::format("{} has disk {}, and disk {} was meant", description_.address,
+                             mine.incarnation, request.incarnation));
+  }
+  if (request.epoch == 0) return Done{};
+  if (request.epoch < epoch_) {
+    return usage(fmt::format(
+        "{}: a newer command maintains the store, so this one is of an old epoch; run it again",
+        description_.address));
+  }
+  if (request.epoch > epoch_) {
+    TRIREME_TRY_DONE(
+        replace_file(options_.folder + "/epoch", std::to_string(request.epoch), nullptr));
+    epoch_ = request.epoch;
+  }
+  return Done{};
+}
+
+Status StoreServer::assign(const StoreRequest& request) {
+  TRIREME_TRY(wanted, unpack_description(request.text));
+  const std::lock_guard lock(mutex_);
+  const FolderIdentity& mine = description_.identity;
+  if (wanted.identity.store == 0) return usage("a store has the number 0");
+  if (mine.store != 0) {
+    if (mine == wanted.identity && description_.log_servers == wanted.log_servers) return Done{};
+    return usage(fmt::format("{} is {} of the store {} already; a store begins with empty folders",
+                             description_.address, mine.server, mine.store_name));
+  }
+  return become(wanted);
+}
+
+Result<StoreReply> StoreServer::list(const StoreRequest& request) {
+  TRIREME_TRY(names, chunks_->list());
+  std::erase_if(names, [&](const ChunkName& name) { return name <= request.chunk; });
+  const size_t count = std::min(names.size(), kMostListedChunks);
+  std::ranges::partial_sort(names, names.begin() + ptrdiff_t(count));
+  names.resize(count);
+  return StoreReply{.chunks = std::move(names)};
+}
+
+Result<StoreReply> StoreServer::ask_log(const StoreRequest& request) {
+  std::shared_ptr<RaftServer> log;
+  std::vector<LogServer> servers;
+  {
+    const std::lock_guard lock(mutex_);
+    if (description_.identity.store != request.store) {
+      // Not a usage error, because the client goes on to the next server then.
+      return Error{
+          ErrorKind::Runtime,
+          fmt::format("{} keeps no metadata of the store that was meant", description_.address)};
+    }
+    log = log_;
+    servers = description_.log_servers;
+  }
+  if (log == nullptr) return StoreReply{.is_leader = false};
+  const Deadline deadline = Deadline::after(double(request.deadline_ms) * 1e-3);
+  Result<CommandAnswer> answer = request.op == StoreOp::Apply ? log->apply(request.text, deadline)
+                                                              : log->query(request.text, deadline);
+  if (!answer.ok()) return answer.error();
+  StoreReply reply{.is_leader = answer->is_leader, .text = std::move(answer->bytes)};
+  const auto leader = std::ranges::find(servers, answer->leader, &LogServer::log_address);
+  if (leader != servers.end()) reply.leader = leader->address;
+  return reply;
+}
+
+}  // namespace trireme
