@@ -70,13 +70,14 @@ preset ci build/ci "${skip[@]}"
 # made, hosts are lost, storms survived, hanging ranks blamed, ranks under MPI trained, and the
 # tutorials and the course followed in the build before.
 in_dev=("${skip[@]}")
-done_in_ci='rules|compile|planner|planner_long|autoparallel|cli_long|models_long|golden'
-done_in_ci+='|parity|parity_of_meshes|parity_of_random_layouts|ranks_net|ranks_train'
+done_in_ci='rules|compile|planner|planner_long|autoparallel|cli_long|models_long|session_long|golden'
+done_in_ci+='|parity|parity_of_(meshes|random_layouts|redistributions)|ranks_net|ranks_train'
 done_in_ci+='|ranks_launch_(hosts|hosts_memory|hosts_apart|hosts_hang|hosts_history|leaders|mpirun)'
 done_in_ci+='|ranks_launch_(watchdog|check|check_hosts|storm|survives|bad_batch|goes_back)'
 done_in_ci+='|tutorial_.*|course_.*|package|install|browser|reproduce|e2e_(resume|cli)_test'
-[[ ${1:-} == all ]] || in_dev+=(--exclude-regex "^($done_in_ci)\$")
-preset dev build/dev "${in_dev[@]}"
+dev=dev-all
+[[ ${1:-} == all ]] || { dev=dev; in_dev+=(--exclude-regex "^($done_in_ci)\$"); }
+preset $dev build/dev "${in_dev[@]}"
 # Long tests of one thread are left out. The others run one at a time, because a thread sanitizer
 # that shares cores with another misses races.
 in_tsan=tsan
@@ -88,7 +89,7 @@ echo
 echo "== summary"
 printf '%s\n' "${rows[@]}"
 grep -hE '^[[:space:]]+[0-9]+ - .*\((Failed|Timeout|SEGFAULT|Not Run|Subprocess aborted)' \
-  "$logs"/{ci,dev,tsan,tsan-all,fuzz}.log 2>/dev/null
+  "$logs"/{ci,dev,dev-all,tsan,tsan-all,fuzz}.log 2>/dev/null
 echo "all of it took ${SECONDS} s"
 echo "$((total - failed)) passed, $failed failed"
 ((failed == 0))

@@ -21,7 +21,7 @@ start() {  # OUT FILE OPTIONS...: in the background, as $pid, on a disk that han
   HANG_FSYNC_OF=$file HANG_FSYNC_WHEN=$work/$out.hangs LD_PRELOAD=$library \
     "$trireme" train "$root/configs/tiny-gpt2.toml" --set run.steps=100000 \
     --set checkpoint.every=3 \
-    --set run.threads_per_rank=1 --set checkpoint.keep=0 --out "$out" "$@" 2>"$out.err" &
+    --set run.threads_per_rank=1 --set checkpoint.keep=4 --out "$out" "$@" 2>"$out.err" &
   pid=$!
 }
 

@@ -94,20 +94,53 @@ inline void expect_near(const RandomMatrix& got, const RandomMatrix& want, DType
   }
 }
 
-template <typename Body>  // body(kernels, operands, dtype)
-void for_every_case(Body&& body) {
-  for (Isa isa : supported_isas()) {
-    for (DType dtype : kAttentionDTypes) {
-      for (float dropout : {0.0f, 0.25f}) {
-        for (const AttentionShape& shape : odd_attention_shapes()) {
-          SCOPED_TRACE(std::string(name_of(isa)) + " " + std::string(name_of(dtype)) + " " +
-                       text_of(shape) + " dropout " + std::to_string(dropout));
-          AttentionOperands operands(shape, dtype, dropout);
-          body(cpu_kernels(isa), operands, dtype);
-          if (testing::Test::HasFatalFailure()) return;
-        }
+template <typename Body>  // body(operands, dtype)
+void for_every_attention(Body&& body) {
+  for (DType dtype : kAttentionDTypes) {
+    for (float dropout : {0.0f, 0.25f}) {
+      for (const AttentionShape& shape : odd_attention_shapes()) {
+        SCOPED_TRACE(std::string(name_of(dtype)) + " " + text_of(shape) + " dropout " +
+                     std::to_string(dropout));
+        AttentionOperands operands(shape, dtype, dropout);
+        body(operands, dtype);
+        if (testing::Test::HasFatalFailure()) return;
       }
     }
+  }
+}
+
+template <typename Body>  // body(kernels, operands, dtype)
+void for_every_case(Body&& body) {
+  for_every_attention([&](const AttentionOperands& given, DType dtype) {
+    for (Isa isa : supported_isas()) {
+      SCOPED_TRACE(name_of(isa));
+      AttentionOperands operands = given;
+      body(cpu_kernels(isa), operands, dtype);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+// Compares the kernels of every instruction set with the reference, which is computed once.
+inline void expect_the_reference(AttentionOperands& given, DType dtype) {
+  TestStream threads(2);
+  AttentionOperands want = given;
+  attention_forward_ref(threads.stream, want.forward());
+  attention_backward_ref(threads.stream, want.backward());
+  for (Isa isa : supported_isas()) {
+    SCOPED_TRACE(name_of(isa));
+    const KernelTable& kernels = cpu_kernels(isa);
+    AttentionOperands got = given;
+    kernels.attention_forward(threads.stream, got.forward());
+    expect_near(got.out, want.out, dtype);
+    expect_near(got.lse, want.lse, dtype);
+    for (size_t head = 0; head < want.max.size(); ++head) {
+      ASSERT_NEAR(got.max[head], want.max[head], 1e-5 * std::abs(want.max[head]) + 1e-6);
+    }
+    if (testing::Test::HasFatalFailure()) return;
+    kernels.attention_backward(threads.stream, got.backward());
+    expect_near(got.delta, want.delta, dtype);
+    expect_near(got.dqkv, want.dqkv, dtype);
   }
 }
 

@@ -4,22 +4,7 @@ namespace trireme {
 namespace {
 
 TEST(Attention, AgreesWithReferenceForEveryInstructionSetAndDType) {
-  TestStream threads(2);
-  for_every_case([&](const KernelTable& kernels, AttentionOperands& got, DType dtype) {
-    AttentionOperands want = got;
-    attention_forward_ref(threads.stream, want.forward());
-    kernels.attention_forward(threads.stream, got.forward());
-    expect_near(got.out, want.out, dtype);
-    expect_near(got.lse, want.lse, dtype);
-    for (size_t head = 0; head < want.max.size(); ++head) {
-      ASSERT_NEAR(got.max[head], want.max[head], 1e-5 * std::abs(want.max[head]) + 1e-6);
-    }
-    if (testing::Test::HasFatalFailure()) return;
-    attention_backward_ref(threads.stream, want.backward());
-    kernels.attention_backward(threads.stream, got.backward());
-    expect_near(got.delta, want.delta, dtype);
-    expect_near(got.dqkv, want.dqkv, dtype);
-  });
+  for_every_attention(expect_the_reference);
 }
 
 // Tests units of whole pairs (one thread) and separate units for keys and queries (several threads

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 #include "kernels/kernel_table.h"
 #include "kernels/matmul/matmul_cases.h"
@@ -59,46 +60,60 @@ void expect_near(const RandomMatrix& got, const RandomMatrix& want, DType c_dtyp
   }
 }
 
-template <typename Body>  // body(kernels, operands, c dtype, shape)
-void for_every_case(Body&& body) {
-  for (Isa isa : supported_isas()) {
-    for (MatmulForm form : kForms) {
-      for (DType dtype : kDTypes) {
-        for (DType c_dtype : {DType::F32, dtype}) {
-          if (form == MatmulForm::TN && c_dtype == DType::F16) continue;
-          for (const MatmulShape& shape : odd_matmul_shapes()) {
-            SCOPED_TRACE(std::string(name_of(isa)) + " form " + std::to_string(int(form)) + " " +
-                         std::string(name_of(dtype)) + " -> " + std::string(name_of(c_dtype)) +
-                         " " + std::to_string(shape.rows) + " x " + std::to_string(shape.cols) +
-                         " x " + std::to_string(shape.k));
-            Operands operands(form, dtype, c_dtype, shape);
-            body(cpu_kernels(isa), operands, c_dtype, shape);
-            if (testing::Test::HasFatalFailure()) return;
-          }
+template <typename Body>  // body(operands, c dtype, shape)
+void for_every_product(Body&& body) {
+  for (MatmulForm form : kForms) {
+    for (DType dtype : kDTypes) {
+      for (DType c_dtype : {DType::F32, dtype}) {
+        if (form == MatmulForm::TN && c_dtype == DType::F16) continue;
+        for (const MatmulShape& shape : odd_matmul_shapes()) {
+          SCOPED_TRACE("form " + std::to_string(int(form)) + " " + std::string(name_of(dtype)) +
+                       " -> " + std::string(name_of(c_dtype)) + " " + std::to_string(shape.rows) +
+                       " x " + std::to_string(shape.cols) + " x " + std::to_string(shape.k));
+          Operands operands(form, dtype, c_dtype, shape);
+          body(operands, c_dtype, shape);
+          if (testing::Test::HasFatalFailure()) return;
         }
       }
     }
   }
 }
 
+template <typename Body>  // body(kernels)
+void for_every_isa(Body&& body) {
+  for (Isa isa : supported_isas()) {
+    SCOPED_TRACE(name_of(isa));
+    body(cpu_kernels(isa));
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+template <typename Body>  // body(kernels, operands, c dtype, shape)
+void for_every_case(Body&& body) {
+  for_every_product([&](Operands& operands, DType c_dtype, const MatmulShape& shape) {
+    for_every_isa([&](const KernelTable& kernels) { body(kernels, operands, c_dtype, shape); });
+  });
+}
+
 TEST(Matmul, AgreesWithReferenceForEveryInstructionSetFormAndDType) {
   TestStream threads(2);
-  for_every_case(
-      [&](const KernelTable& kernels, Operands& operands, DType c_dtype, const MatmulShape& shape) {
-        for (int variant = 0; variant < 3; ++variant) {
-          if (variant == 2 && c_dtype == DType::F16) continue;
-          RandomMatrix want = operands.c;
-          RandomMatrix got = operands.c;
-          const auto args = [&](RandomMatrix& c) {
-            if (variant == 0) return operands.plain(c);
-            return variant == 1 ? operands.fused(c) : operands.accumulating(c);
-          };
-          matmul_ref(threads.stream, args(want));
-          kernels.matmul(threads.stream, args(got));
-          expect_near(got, want, c_dtype, shape);
-          if (testing::Test::HasFatalFailure()) return;
-        }
+  for_every_product([&](Operands& operands, DType c_dtype, const MatmulShape& shape) {
+    for (int variant = 0; variant < 3; ++variant) {
+      if (variant == 2 && c_dtype == DType::F16) continue;
+      const auto args = [&](RandomMatrix& c) {
+        if (variant == 0) return operands.plain(c);
+        return variant == 1 ? operands.fused(c) : operands.accumulating(c);
+      };
+      RandomMatrix want = operands.c;
+      matmul_ref(threads.stream, args(want));
+      for_every_isa([&](const KernelTable& kernels) {
+        RandomMatrix got = operands.c;
+        kernels.matmul(threads.stream, args(got));
+        expect_near(got, want, c_dtype, shape);
       });
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
 }
 
 TEST(Matmul, BitsDoNotDependOnThreads) {
@@ -174,37 +189,42 @@ TEST(Matmul, ResidualMayBeTheResultItself) {
 TEST(Matmul, ALargeProductOfSmallIntegersIsExact) {
   TestStream threads(2);
   const MatmulShape shape{600, 330, 2300};
-  for (Isa isa : supported_isas()) {
-    for (MatmulForm form : kForms) {
-      for (DType dtype : kDTypes) {
-        Operands operands(form, dtype, DType::F32, shape);
-        const auto fill = [](RandomMatrix& x, int64_t row_factor, int64_t col_factor) {
-          const MatrixRef extents = x;
-          for (int64_t row = 0; row < extents.rows; ++row) {
-            for (int64_t col = 0; col < extents.cols; ++col) {
-              x.set(row, col, float((row * row_factor + col * col_factor) % 7 - 3));
-            }
-          }
-        };
-        fill(operands.a, 3, 5);
-        fill(operands.b, 2, 3);
+  const auto a = [](int64_t row, int64_t k) { return float((row * 3 + k * 5) % 7 - 3); };
+  const auto b = [](int64_t k, int64_t col) { return float((k * 2 + col * 3) % 7 - 3); };
+  const auto fill = [](RandomMatrix& x, bool is_transposed, const auto& element) {
+    const MatrixRef extents = x;
+    for (int64_t row = 0; row < extents.rows; ++row) {
+      for (int64_t col = 0; col < extents.cols; ++col) {
+        x.set(row, col, is_transposed ? element(col, row) : element(row, col));
+      }
+    }
+  };
+  // Each element takes k operations, so only a lattice that meets every tile is compared.
+  std::vector<float> lattice;
+  for (int64_t row = 0; row < shape.rows; row += 7) {
+    for (int64_t col = 0; col < shape.cols; col += 11) {
+      float sum = 0.0f;
+      for (int64_t k = 0; k < shape.k; ++k) sum += a(row, k) * b(k, col);
+      lattice.push_back(sum);
+    }
+  }
+  for (MatmulForm form : kForms) {
+    for (DType dtype : kDTypes) {
+      SCOPED_TRACE("form " + std::to_string(int(form)) + " " + std::string(name_of(dtype)));
+      Operands operands(form, dtype, DType::F32, shape);
+      fill(operands.a, form == MatmulForm::TN, a);
+      fill(operands.b, form == MatmulForm::NT, b);
+      for_every_isa([&](const KernelTable& kernels) {
         RandomMatrix got = operands.c;
-        cpu_kernels(isa).matmul(threads.stream, operands.plain(got));
-        // Each element of the reference takes k operations, so only a lattice that meets every tile
-        // is compared.
+        kernels.matmul(threads.stream, operands.plain(got));
+        auto want = lattice.begin();
         for (int64_t row = 0; row < shape.rows; row += 7) {
           for (int64_t col = 0; col < shape.cols; col += 11) {
-            float want = 0.0f;
-            for (int64_t k = 0; k < shape.k; ++k) {
-              const bool a_transposed = form == MatmulForm::TN;
-              const bool b_transposed = form == MatmulForm::NT;
-              want += (a_transposed ? operands.a.get(k, row) : operands.a.get(row, k)) *
-                      (b_transposed ? operands.b.get(col, k) : operands.b.get(k, col));
-            }
-            ASSERT_EQ(got.get(row, col), want) << name_of(isa) << " " << row << ", " << col;
+            ASSERT_EQ(got.get(row, col), *want++) << row << ", " << col;
           }
         }
-      }
+      });
+      if (testing::Test::HasFatalFailure()) return;
     }
   }
 }
