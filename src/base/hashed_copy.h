@@ -13,6 +13,7 @@ struct HashedCopy {
   int64_t offset = 0;     // in the target
   uint64_t checksum = 0;  // XXH3-64, once the copy is made
   bool is_made = false;
+  bool is_constant = false;  // the range never changes, so a target has to get it only once
 
   // Copies past the caches, and hashes what is in them. If the range lies in its place already, it
   // is only hashed.

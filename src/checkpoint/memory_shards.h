@@ -41,6 +41,8 @@ class MemoryShards {
   // Tells this object that the checkpoint of the newest shard is complete on all hosts, and the new
   // name of its folder.
   void note_committed(const std::string& folder);
+  // Tells it that this checkpoint was removed, so the next shard may be written in its place.
+  void forget_committed() { committed_ = -1; }
 
  private:
   struct File {

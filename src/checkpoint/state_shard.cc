@@ -85,11 +85,12 @@ void StateShard::forget_copies() {
 
 void StateShard::complete(std::span<std::byte> shard, ThreadTeam& team) {
   TRIREME_CHECK(int64_t(shard.size()) == bytes_, "the memory of another shard");
-  std::memcpy(shard.data(), header_.data(), header_.size());
+  const bool has_constants = std::memcmp(shard.data(), header_.data(), header_.size()) == 0;
   team.parallel_for(int64_t(by_size_.size()), [&](int64_t tile, int) {
     HashedCopy& copy = copies_[by_size_[size_t(tile)]];
-    if (!copy.is_made) copy.make(shard);
+    if (!copy.is_made && !(copy.is_constant && has_constants)) copy.make(shard);
   });
+  std::memcpy(shard.data(), header_.data(), header_.size());
 }
 
 IndexPart StateShard::index_part() const {

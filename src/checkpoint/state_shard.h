@@ -26,8 +26,9 @@ class StateShard {
   std::span<HashedCopy> copies() { return copies_; }
   // The copies are those of an older state.
   void forget_copies();
-  // Writes the header, and makes the copies that are missing with all threads. `shard` is the
-  // memory of the shard.
+  // Makes the copies that are missing with all threads, and writes the header. `shard` is the
+  // memory of the shard. If its header is there, this object has completed it before, so it has
+  // the constant copies.
   void complete(std::span<std::byte> shard, ThreadTeam& team);
   // Once all copies are made.
   IndexPart index_part() const;

@@ -57,5 +57,37 @@ TEST(StateShard, CutsLongPiecesIntoNeighbours) {
   EXPECT_EQ(part.tensors.at("small").slices.size(), 1u);
 }
 
+// What never changes is copied once to each of the memories that take turns, and its checksum
+// stays.
+TEST(StateShard, CopiesWhatNeverChangesOnceToEachMemory) {
+  std::vector<float> constant(5000, 0.5f), trained(3000, 1.0f);
+  StateShard shard(
+      std::vector<TensorPiece>{
+          {"a", Shape{5000}, DType::F32, Slice::whole(Shape{5000}), constant.data()},
+          {"b", Shape{3000}, DType::F32, Slice::whole(Shape{3000}), trained.data()}},
+      0);
+  HashedCopy& copy = shard.copies()[0];
+  ASSERT_EQ(copy.from, reinterpret_cast<const std::byte*>(constant.data()));
+  copy.is_constant = true;
+  ThreadTeam team(2);
+  std::vector<std::byte> memories[2];
+  for (auto& memory : memories) memory.assign(size_t(shard.bytes()), std::byte(0));
+  for (int step = 0; step < 6; ++step) {
+    std::vector<std::byte>& memory = memories[step % 2];
+    trained[0] = float(step);
+    if (step == 2) memory[size_t(copy.offset)] ^= std::byte(1);  // it would be written again
+    shard.forget_copies();
+    shard.complete(memory, team);
+    const auto bytes_at = [&](const HashedCopy& of) {
+      return std::span(memory.data() + of.offset, size_t(of.bytes));
+    };
+    for (const HashedCopy& of : shard.copies()) {
+      const bool is_damaged = step % 2 == 0 && step >= 2 && &of == &copy;
+      EXPECT_EQ(of.checksum == hash64(bytes_at(of)), !is_damaged) << step;
+      EXPECT_EQ(std::memcmp(bytes_at(of).data(), of.from, size_t(of.bytes)) == 0, !is_damaged);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme

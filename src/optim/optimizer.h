@@ -85,7 +85,7 @@ class Optimizer {
   // Binds copies of parts of the parameters' state, or of other memory. They are borrowed. Call it
   // after all chunks were added. If `home` is not empty, state that is updated element by element
   // and that only the optimizer reads lies at the copies' offsets of it from now on; its content is
-  // moved there, and so are the copies.
+  // moved there, and so are the copies. Copies of what no update changes are marked as constant.
   void bind_copies(std::span<HashedCopy> copies, std::span<std::byte> home = {});
   // Moves the state back, and forgets the copies.
   void release_copies();
@@ -156,6 +156,8 @@ class Optimizer {
   static std::array<TensorRef*, 3> state_of(Param& param);
   void move_state(Param& param, const std::array<std::vector<HashedCopy*>, 3>& copies,
                   std::span<std::byte> home);
+  // Returns true if QK-clip may scale the parameter, even if it is frozen.
+  bool is_clipped(const Param& param) const;
   // Returns true if the update works element by element and nothing changes its result.
   bool can_be_copied(const Param& param) const;
   void update_with_copies(Ctx& ctx);

@@ -61,10 +61,13 @@ Optimizer::Param Optimizer::part_of_param(const Param& param, int64_t first, int
   return part;
 }
 
+bool Optimizer::is_clipped(const Param& param) const {
+  return qk_clip_ && param.logit_side != LogitSide::None;
+}
+
 bool Optimizer::can_be_copied(const Param& param) const {
-  const bool is_clipped = qk_clip_ && param.logit_side != LogitSide::None;
   return param.grad_N && !param.is_in_file && !param.is_frozen && !param.muon &&
-         param.balance_rate == 0.0 && param.running_rate == 0.0 && !is_clipped;
+         param.balance_rate == 0.0 && param.running_rate == 0.0 && !is_clipped(param);
 }
 
 std::array<TensorRef*, 3> Optimizer::state_of(Param& param) {
@@ -79,6 +82,9 @@ void Optimizer::bind_copies(std::span<HashedCopy> copies, std::span<std::byte> h
   std::sort(by_address.begin(), by_address.end());
   for (size_t i = 0; i < params_.size(); ++i) {
     Param& param = params_[i];
+    if (param.is_frozen && !is_clipped(param)) {
+      for (HashedCopy* copy : copies_of(param.master_N, by_address)) copy->is_constant = true;
+    }
     if (!can_be_copied(param)) continue;
     std::array<std::vector<HashedCopy*>, 3> of_state;
     bool has_all = true;

@@ -29,6 +29,7 @@ Hardware of_all_ranks(Hardware hardware, const RunPlan& plan);
 // A machine as a session has measured it, also for later epochs of the job.
 struct MeasuredMachine {
   int num_ranks = 0;
+  int num_threads = 0;        // of all ranks
   bool shares_cores = false;  // communication threads have no cores of their own
   ComputeCeilings peaks;      // of all ranks together
   RunKernels kernels;         // of one rank

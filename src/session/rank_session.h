@@ -134,7 +134,7 @@ class RankSession {
   Result<TrainEnd> train(Trainer& trainer, const TrainPosition& position, MetricsFile* metrics);
   Result<TrainEnd> train_with_rollbacks(Trainer& trainer, TrainPosition position,
                                         RunRecords& records);
-  Result<TrainPosition> roll_back(const Trainer& trainer, RunRecords& records);
+  Result<TrainPosition> roll_back(Trainer& trainer, RunRecords& records);
   double peak_flops() const;
   const std::string& offload_folder() const {
     const std::string& folder = plan_.config.memory.offload_folder;

@@ -13,13 +13,21 @@
 namespace trireme {
 
 // All ranks decide alike: only rank 0 keeps anything, once all have taken part in its measurement.
+// If ranks are lost, the others use what more of them have measured, because measuring again would
+// hold up the recovery for about a second. Once all are back, it is right again.
 bool RankSession::take_measured() {
   if (!options_.order) return false;
   const JobPage& page = options_.link->page();
   MeasuredMachine kept;
   if (page.measured_bytes != int(sizeof kept)) return false;
   std::memcpy(&kept, page.measured.data(), sizeof kept);
-  if (kept.num_ranks != plan_.num_ranks()) return false;
+  if (kept.num_ranks < plan_.num_ranks()) return false;
+  const int num_threads = plan_.num_ranks() * plan_.num_threads;
+  const double part = double(num_threads) / kept.num_threads;
+  kept.peaks.fp32_flops_per_s *= part;
+  kept.peaks.bf16_flops_per_s *= part;
+  kept.num_ranks = plan_.num_ranks();
+  kept.num_threads = num_threads;
   measured_ = kept;
   return true;
 }
@@ -66,6 +74,7 @@ void RankSession::measure_machine() {
   }
   world.barrier();
   measured_.num_ranks = plan_.num_ranks();
+  measured_.num_threads = plan_.num_ranks() * plan_.num_threads;
   measured_.shares_cores = on_host > 1.0 && threads >= cores;
   measured_.calls = measure_calls(world_);
   keep_measured();

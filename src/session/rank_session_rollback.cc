@@ -53,7 +53,7 @@ Result<TrainEnd> RankSession::train_with_rollbacks(Trainer& trainer, TrainPositi
   }
 }
 
-Result<TrainPosition> RankSession::roll_back(const Trainer& trainer, RunRecords& records) {
+Result<TrainPosition> RankSession::roll_back(Trainer& trainer, RunRecords& records) {
   const TrainPosition& spiked = trainer.position();
   SessionOptions options = options_;
   options.resume = ResumeMode::Auto;
@@ -69,6 +69,8 @@ Result<TrainPosition> RankSession::roll_back(const Trainer& trainer, RunRecords&
     return spiked;
   }
   TRIREME_TRY(checkpoint, Checkpoint::open(found->folder));
+  // A rank that is lost soon must not resume on the way to the spike.
+  trainer.remove_memory_checkpoint();
   TRIREME_TRY(position, restore(checkpoint, plan_, engine_));
   const RollbackReport report{.step = spiked.step,
                               .loss = trainer.last_loss(),

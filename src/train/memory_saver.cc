@@ -6,6 +6,7 @@
 
 #include "base/guest_parts.h"
 #include "base/hash.h"
+#include "base/remove_folder.h"
 #include "comm/gather_text.h"
 #include "train/run_state.h"
 #include "train/stall.h"
@@ -129,6 +130,14 @@ void MemorySaver::finish() {
   shards_->note_committed(newest_);
   if (saved_ == 0 && ranks_->rank() == places_.keeper()) remove_guests(memory_folder_);
   ++saved_;
+}
+
+void MemorySaver::remove_newest() {
+  finish();
+  if (newest_.empty()) return;
+  if (ranks_->rank() == places_.keeper()) remove_folder(newest_);
+  newest_.clear();
+  shards_->forget_committed();
 }
 
 }  // namespace trireme

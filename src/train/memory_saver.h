@@ -45,6 +45,9 @@ class MemorySaver {
   // Commits the checkpoint that was begun before the last step, if the update of that step has not
   // done so. After a failure, no checkpoint is begun any more, and the former one stays.
   void finish();
+  // Removes the newest checkpoint, because the run goes back to an older step and what follows it
+  // may differ. All ranks call it before they restore that step.
+  void remove_newest();
 
   int64_t saved() const { return saved_; }
   double stall_s() const { return static_cast<double>(stall_ns_) * 1e-9; }

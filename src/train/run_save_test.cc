@@ -271,6 +271,7 @@ std::vector<RunConfig> updates_with_copies() {
     c.optim.name = OptimizerKind::Muon;
     c.optim.qk_clip = 1e-3;
   });
+  add([](RunConfig& c) { c.optim.frozen = "embedding.*"; });
   add([](RunConfig& c) {
     c.parallel.dp = 2;
     c.parallel.zero = 1;
@@ -326,6 +327,52 @@ TEST_F(RunSaveTest, AnUpdateLeavesTheNewestCheckpointInMemoryAsItIs) {
       EXPECT_EQ(losses, wanted) << every;
     }
   }
+}
+
+// A run that goes back to a step on disk has no checkpoint in memory until the next step is kept
+// there. That one is intact and has the state of the new steps.
+TEST_F(RunSaveTest, NoCheckpointInMemoryLiesOnAWayThatTheRunHasLeft) {
+  RunConfig config = saving(some_run());
+  config.parallel.dp = 2;
+  config.parallel.zero = 1;
+  const RunPlan plan = plan_of(config);
+  run_ranks(2, [&](World& world) {
+    const SyntheticSource source(3, plan.model.vocab_size);
+    Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+    engine.init_params(1);
+    const auto request = [&](const std::string& folder) {
+      return [&, folder](const TrainPosition& at) { return request_in(folder, plan, at); };
+    };
+    CheckpointSaver disk(engine, request(path("disk")), {});
+    MemorySaver memory(engine, on_one_host(path("memory")), request(path("memory")),
+                       [](const std::string& message) { ADD_FAILURE() << message; });
+    memory.remove_newest();  // there is none yet
+    const auto train_step = [&](int64_t step) {
+      memory.expect_start(true);
+      engine.step(uint64_t((step - 1) * plan.global_sequences), 1e-2);
+    };
+    train_step(1);
+    memory.start({.step = 1});
+    EXPECT_TRUE(disk.save({.step = 1}).ok());
+    train_step(2);
+    memory.start({.step = 2});
+    train_step(3);
+    world.group().barrier();
+    EXPECT_TRUE(fs::exists(path("memory/step-000002")));
+    world.group().barrier();
+    memory.remove_newest();
+    EXPECT_TRUE(restore(*Checkpoint::open(path("disk/step-000001")), plan, engine).ok());
+    world.group().barrier();
+    EXPECT_FALSE(fs::exists(path("memory/step-000002")));
+    train_step(2);
+    memory.start({.step = 2});
+    memory.finish();
+    EXPECT_TRUE(disk.save({.step = 2}).ok());
+  });
+  EXPECT_TRUE(Checkpoint::open(path("memory/step-000002"))->verify(1).empty());
+  auto in_memory = files_below(path("memory/step-000002"));
+  in_memory.erase(kHostsFile);
+  EXPECT_TRUE(in_memory == files_below(path("disk/step-000002")));
 }
 
 // Trains three steps on ranks that lie on `host_of`, and keeps each of them in memory.

@@ -176,6 +176,10 @@ uint64_t Trainer::next_batch(uint64_t first_sample) const {
   return next_whole_batch(position_.left_out, first_sample, parts_.plan.global_sequences);
 }
 
+void Trainer::remove_memory_checkpoint() {
+  if (memory_saver_ != nullptr) memory_saver_->remove_newest();
+}
+
 void Trainer::skip_left_out() {
   const uint64_t next = next_batch(position_.next_sample);
   const SkipReport report{.step = position_.step + 1,

@@ -85,6 +85,8 @@ class Trainer {
   CorruptionCounts corruption_checks() const { return checks_->counts(); }
   // Returns the alarm if a check for silent corruption has ended run().
   std::optional<CorruptionAlarm> corruption() const { return checks_->alarm(); }
+  // Removes the newest checkpoint in memory, before the caller restores an older one from disk.
+  void remove_memory_checkpoint();
   double last_loss() const { return last_loss_; }
   double last_z_score() const { return spike_.z_score(); }
   // Seconds in which training stood still for the saves of this run.
