@@ -70,7 +70,7 @@ preset ci build/ci "${skip[@]}"
 # made, hosts are lost, storms survived, hanging ranks blamed, ranks under MPI trained, and the
 # tutorials and the course followed in the build before.
 in_dev=("${skip[@]}")
-done_in_ci='rules|compile|planner|planner_long|autoparallel|cli_long|models_long|session_long|golden'
+done_in_ci='rules|compile|planner|planner_long|autoparallel|golden|(cli|models|session)_long'
 done_in_ci+='|parity|parity_of_(meshes|random_layouts|redistributions)|ranks_net|ranks_train'
 done_in_ci+='|ranks_launch_(hosts|hosts_memory|hosts_apart|hosts_hang|hosts_history|leaders|mpirun)'
 done_in_ci+='|ranks_launch_(watchdog|check|check_hosts|storm|survives|bad_batch|goes_back)'
