@@ -84,7 +84,9 @@ grep -q 'the layout of 2 ranks may not change, but only 1 rank can run' "$folder
 
 # With checkpoints in memory, at most one step is done again. If the newest one is damaged, an older
 # one or one on disk is taken. The folder in memory goes with the job.
-newest_in_memory() { ls -d /dev/shm/trireme-*-$agent-*/step-?????? 2>/dev/null | tail -1; }
+newest_in_memory() {  # that is committed; the loss may have left a later one unfinished
+  dirname "$(ls -d /dev/shm/trireme-*-$agent-*/step-??????/index.json 2>/dev/null | tail -1)"
+}
 "${run[@]}" --ranks 2 --set checkpoint.memory_every=1 \
   --out "$folder/memory" 2>"$folder/log" &
 agent=$!
@@ -94,7 +96,7 @@ for loss in 1 2; do
   kill -STOP $agent
   kill -KILL "${pids[loss - 1]}"
   if ((loss == 2)); then
-    sleep 0.2  # the other rank may be about to commit a checkpoint
+    sleep 0.5  # the other rank may be about to commit a checkpoint
     for shard in "$(newest_in_memory)"/*.safetensors; do
       # In the last tensor: damage of the header would be noticed when the checkpoint is opened.
       printf damaged | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 9)) conv=notrunc \
