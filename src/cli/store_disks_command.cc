@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <random>
 
 #include "base/file.h"
 #include "base/units.h"
@@ -92,9 +91,7 @@ Result<int> run_store_create(const StoreCreateOptions& options, CommandIo& io) {
   TRIREME_TRY_DONE(check_store_name(options.name));
   TRIREME_TRY(code, parse_store_code(options.code));
   TRIREME_TRY(folder, stores_folder(options.at, io));
-  std::random_device device;
-  StoreFile file{
-      .id = (uint64_t(device()) << 32 | device()) | 1, .name = options.name, .code = code};
+  StoreFile file{.id = drawn_number(), .name = options.name, .code = code};
   for (const std::string& dir : split_at_commas(options.dirs)) {
     file.dirs.push_back(fs::absolute(dir).lexically_normal().string());
   }

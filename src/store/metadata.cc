@@ -77,10 +77,7 @@ Result<std::vector<uint64_t>> Metadata::run(const MetadataCommand& command) {
 }
 
 Status Metadata::check_maintainer(const MetadataCommand& command) const {
-  const bool maintains = command.kind == CommandKind::Place ||
-                         command.kind == CommandKind::Collect ||
-                         command.kind == CommandKind::Server;
-  if (!maintains || command.tokens.empty()) return Done{};
+  if (!maintains(command.kind) || command.tokens.empty()) return Done{};
   const auto newest = writers_.find(kMaintainerPath);
   if (newest != writers_.end() && newest->second == command.tokens.front()) return Done{};
   return usage("a newer command maintains the store, so this one is of an old epoch; run it again");
@@ -141,6 +138,9 @@ Status Metadata::check_files(const MetadataCommand& command) const {
   std::set<std::string> paths;
   for (const WrittenFile& file : command.files) {
     TRIREME_TRY_DONE(check_path(file.path));
+    if (file.path.substr(0, file.path.find('/')) == kMaintainerPath) {
+      return usage(file.path + ": the store keeps this name for itself; take another one");
+    }
     const auto writer = writers_.find(file.path);
     if (writer == writers_.end() || writer->second != file.record.token) return fenced(file.path);
     if (!paths.insert(file.path).second) return usage(file.path + " is written twice at once");

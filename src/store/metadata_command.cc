@@ -1,5 +1,7 @@
 #include "store/metadata_command.h"
 
+#include <random>
+
 namespace trireme {
 namespace {
 
@@ -65,7 +67,7 @@ std::vector<Move> unpack_moves(PackedReader& reader) {
   return moves;
 }
 
-// Logs of folders have no maintainer: one process at a time writes them.
+// The log of a store in folders has no maintainer, because one process at a time writes it.
 void pack_maintainer(PackedWriter& writer, const MetadataCommand& command) {
   if (!command.tokens.empty()) pack_numbers(writer, command.tokens);
 }
@@ -98,6 +100,15 @@ Result<PackedReader> open_answer(std::string_view bytes, AnswerKind wanted) {
 }
 
 }  // namespace
+
+bool maintains(CommandKind kind) {
+  return kind == CommandKind::Place || kind == CommandKind::Collect || kind == CommandKind::Server;
+}
+
+uint64_t drawn_number() {
+  thread_local std::random_device device;
+  return (uint64_t(device()) << 32 | device()) | 1;
+}
 
 std::string pack_command(const MetadataCommand& command) {
   PackedWriter writer;

@@ -23,10 +23,13 @@ enum class CommandKind : uint8_t {
   Collect,  // garbage that was removed
   Server,   // server_index, servers[0]: its new state and incarnation
 };
-// A command that maintains the store, which is Place, Collect or Server, may have a token of this
-// path in `tokens`. Then it is refused once a newer maintainer has begun.
-inline constexpr const char* kMaintainerPath = ".maintainer";
 inline constexpr CommandKind kLastCommandKind = CommandKind::Server;
+
+// True for the commands that move chunks, remove them or change servers: Place, Collect and Server.
+// In a store of servers such a command has in `tokens` the token that Begin gave for
+// kMaintainerPath, and it is refused once a newer maintainer has begun. No file may have this name.
+bool maintains(CommandKind kind);
+inline constexpr const char* kMaintainerPath = ".maintainer";
 
 struct WrittenFile {
   std::string path;
@@ -42,8 +45,8 @@ struct Move {
 
 struct MetadataCommand {
   CommandKind kind = CommandKind::Begin;
-  // Drawn by the client. A command with a number that was seen before changes nothing and gets the
-  // answer that it got then.
+  // Drawn by the client (drawn_number). A command with a number that was seen before changes
+  // nothing and gets the answer that it got then.
   uint64_t number = 0;
   StoreFacts facts = {};
   uint64_t view = 0;  // of the metadata when the writer chose servers
@@ -56,6 +59,8 @@ struct MetadataCommand {
   std::vector<ServerRecord> servers = {};
   int32_t server_index = 0;
 };
+// Returns a random number other than 0, for a command or a new store.
+uint64_t drawn_number();
 std::string pack_command(const MetadataCommand& command);
 Result<MetadataCommand> unpack_command(std::string_view bytes);
 

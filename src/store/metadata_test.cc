@@ -96,6 +96,9 @@ TEST(Metadata, NamesStayInsideTheStore) {
   EXPECT_FALSE(driver.begin(std::string(2000, '/')).ok());
   EXPECT_TRUE(driver.commit("a", driver.begin("a").value()).ok());
   EXPECT_FALSE(driver.begin("a/b").ok());
+  for (const std::string path : {".maintainer", ".maintainer/x"}) {
+    EXPECT_FALSE(driver.commit(path, driver.begin(path).value()).ok()) << path;
+  }
 }
 
 // Random commands do to the metadata what they do to a map from names to the newest token. Repeats

@@ -33,6 +33,7 @@ Result<CommandAnswer> RemoteLog::query(const std::string& question, Deadline dea
 }
 
 Result<CommandAnswer> RemoteLog::ask(StoreOp op, const std::string& text, Deadline deadline) {
+  if (peers_.empty()) return damaged("the store names no server that keeps its metadata");
   const StoreRequest request{.op = op, .store = store_, .text = text};
   std::string why = "no server has a leader";
   double try_s = kFirstTryS;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <random>
 #include <set>
 
 #include "store/remote_chunks.h"
@@ -20,6 +19,11 @@ constexpr double kMetadataS = 60.0;
 size_t num_log_servers(size_t num_servers) {
   if (num_servers >= 5) return 5;
   return num_servers >= 3 ? 3 : 1;
+}
+
+Status check_secret(const std::string& secret) {
+  if (!secret.empty()) return Done{};
+  return usage("the servers of a store know each other by a secret: set TRIREME_SECRET to theirs");
 }
 
 Result<ServerDescription> description_of(StorePeer& peer) {
@@ -59,6 +63,11 @@ Status create_shared_store(StoreFile& file, const std::vector<std::string>& serv
     return usage(fmt::format("the code {} needs at least {} servers, and {} were given",
                              text_of(file.code), file.code.num_chunks(), servers.size()));
   }
+  if (!domains.empty() && domains.size() != servers.size()) {
+    return usage(fmt::format("{} failure domains were given for {} servers; name one for each",
+                             domains.size(), servers.size()));
+  }
+  TRIREME_TRY_DONE(check_secret(options.secret));
   const std::string secret = secret_of_store(options.secret);
   MetadataCommand create{.kind = CommandKind::Create};
   create.number = file.id;
@@ -109,6 +118,7 @@ Status create_shared_store(StoreFile& file, const std::vector<std::string>& serv
 }
 
 Result<StoreFile> find_shared_store(const std::string& address, const std::string& secret) {
+  TRIREME_TRY_DONE(check_secret(secret));
   StorePeer peer(address, secret_of_store(secret));
   TRIREME_TRY(found, description_of(peer));
   if (found.identity.store == 0) {
@@ -124,10 +134,7 @@ Result<StoreFile> find_shared_store(const std::string& address, const std::strin
 
 Result<std::unique_ptr<Store>> Store::open_shared(const StoreFile& file,
                                                   const StoreOptions& options) {
-  if (options.secret.empty()) {
-    return usage(
-        "the servers of a store know each other by a secret: set TRIREME_SECRET to theirs");
-  }
+  TRIREME_TRY_DONE(check_secret(options.secret));
   auto log = std::make_unique<RemoteLog>(file.servers, secret_of_store(options.secret), file.id);
   TRIREME_TRY(overview, overview_of(*log));
   if (overview.facts.id != file.id) {

@@ -195,7 +195,7 @@ TEST_F(SharedStore, NewServersAndNewDisksAreTakenInAndStrangersAreRefused) {
   }
   start_here(4, addresses_[1]);  // a new server
   servers_[3].reset();
-  std::filesystem::remove_all(folder_of(3));
+  std::filesystem::rename(folder_of(3), root_ + "/older");
   start_here(3, addresses_[0]);  // a new disk at the address of an old one
   {
     auto store = open(StoreAccess::Maintain);
@@ -222,6 +222,14 @@ TEST_F(SharedStore, NewServersAndNewDisksAreTakenInAndStrangersAreRefused) {
   EXPECT_TRUE(RemoteChunks(peer, {file_.id, 2, 0}).list().ok());
   StoreFile again{.id = 0x78, .name = "other", .code = {2, 1}};
   EXPECT_FALSE(create_shared_store(again, addresses_, {}, options(StoreAccess::Write)).ok());
+  // The disk that was replaced is refused, and its successor stays in use.
+  servers_[3].reset();
+  std::filesystem::rename(folder_of(3), root_ + "/newer");
+  std::filesystem::rename(root_ + "/older", folder_of(3));
+  const auto older = StoreServer::open(options_of(3, addresses_[0]));
+  ASSERT_FALSE(older.ok());
+  EXPECT_NE(older.error().message.find("disk 2 is in use"), std::string::npos);
+  EXPECT_EQ((*open(StoreAccess::Read))->overview()->servers[3].incarnation, 2u);
 }
 
 TEST_F(SharedStore, ANewerMaintainerFencesAnOlderOneAndAServerRemembersIt) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <random>
 #include <thread>
 
 #include "comm/tcp/socket.h"
@@ -17,11 +16,6 @@ namespace {
 
 constexpr double kDeadlineS = 60.0;
 constexpr double kLockWaitS = 10.0;
-
-uint64_t drawn_number() {
-  thread_local std::random_device device;
-  return (uint64_t(device()) << 32 | device()) | 1;
-}
 
 std::string server_name(size_t server) { return "s" + std::to_string(server); }
 
@@ -253,10 +247,7 @@ Status Store::take_in_replaced(const Overview& overview) {
 Result<std::vector<uint64_t>> Store::command(MetadataCommand command) {
   if (options_.access == StoreAccess::Read) return usage("the store is open for reading");
   command.number = drawn_number();
-  const bool maintains = command.kind == CommandKind::Place ||
-                         command.kind == CommandKind::Collect ||
-                         command.kind == CommandKind::Server;
-  if (maintains && is_shared()) command.tokens = {maintainer_};
+  if (maintains(command.kind) && is_shared()) command.tokens = {maintainer_};
   TRIREME_TRY(answer, log_->apply(pack_command(command), Deadline::after(kDeadlineS)));
   return unpack_tokens(answer.bytes);
 }

@@ -126,14 +126,16 @@ Status StoreServer::start() {
   return Done{};
 }
 
-// Writes the identity last, so that after a crash the folder counts as empty.
+// Writes the identity last, so that the folder counts as empty after a crash or an error.
 Status StoreServer::become(const ServerDescription& description) {
   const std::string& folder = options_.folder;
-  description_.identity = description.identity;
-  description_.log_servers = description.log_servers;
-  TRIREME_TRY_DONE(write_log_servers(folder, description_));
-  TRIREME_TRY_DONE(write_identity(folder, description.identity, nullptr));
-  chunks_ = std::make_shared<ChunkFolder>(folder, description.identity.store, nullptr);
+  ServerDescription mine = description_;
+  mine.identity = description.identity;
+  mine.log_servers = description.log_servers;
+  TRIREME_TRY_DONE(write_log_servers(folder, mine));
+  TRIREME_TRY_DONE(write_identity(folder, mine.identity, nullptr));
+  description_ = std::move(mine);
+  chunks_ = std::make_shared<ChunkFolder>(folder, description_.identity.store, nullptr);
   return start_log();
 }
 
@@ -178,28 +180,41 @@ Status StoreServer::join_store(bool is_known) {
   std::vector<std::string> addresses;
   for (const LogServer& server : theirs.log_servers) addresses.push_back(server.address);
   RemoteLog log(addresses, secret_of_store(options_.secret), store);
+  return enter_metadata(log, theirs, is_known);
+}
+
+Status StoreServer::enter_metadata(RemoteLog& log, ServerDescription theirs, bool is_known) {
   TRIREME_TRY(answer,
               log.query(pack_question({.kind = QuestionKind::Overview}), Deadline::after(kJoinS)));
   TRIREME_TRY(overview, unpack_overview(answer.bytes));
   const auto known =
       std::ranges::find(overview.servers, description_.address, &ServerRecord::address);
   const bool is_new = known == overview.servers.end();
-  // Two servers that join at once have different names, so one of them is refused and tries again.
+  // If two servers join at the same moment, both take the same index. So the metadata refuse one of
+  // them, which must be started again.
   ServerRecord record = is_new ? ServerRecord{.name = description_.address,
                                               .address = description_.address,
                                               .domain = host_of(description_.address)}
                                : *known;
-  if (is_known && !is_new && record.incarnation == description_.identity.incarnation) return Done{};
+  if (is_known && !is_new) {
+    const uint64_t mine = description_.identity.incarnation;
+    if (mine == record.incarnation) return Done{};
+    if (mine < record.incarnation) {
+      return usage(fmt::format(
+          "{} has disk {} of {}, and disk {} is in use; empty the folder, and start the server "
+          "again with --join",
+          options_.folder, mine, record.name, record.incarnation));
+    }
+  }
   if (!is_new) ++record.incarnation;
   record.capacity_bytes = free_bytes_of(options_.folder);
-  // The folder names its number before the metadata do. After a crash between both, the next start
-  // tells the metadata again.
+  // The folder stores the number of its disk before the metadata do. After a crash between the two,
+  // the next start with --join tells the metadata again.
   theirs.identity.server = record.name;
   theirs.identity.incarnation = record.incarnation;
   if (!is_known) TRIREME_TRY_DONE(become(theirs));
   MetadataCommand command{.kind = CommandKind::Server};
-  std::random_device device;
-  command.number = (uint64_t(device()) << 32 | device()) | 1;
+  command.number = drawn_number();
   command.server_index = int32_t(known - overview.servers.begin());
   command.servers.push_back(record);
   TRIREME_TRY(applied, log.apply(pack_command(command), Deadline::after(kJoinS)));

@@ -16,6 +16,8 @@
 
 namespace trireme {
 
+class RemoteLog;
+
 struct StoreServerOptions {
   std::string folder;
   std::string listen = "127.0.0.1:0";  // others reach the server at this address
@@ -47,9 +49,14 @@ class StoreServer {
 
   explicit StoreServer(StoreServerOptions options) : options_(std::move(options)) {}
   Status start();
-  Status become(const ServerDescription& description);
-  Status join_store(bool is_known);
   Status start_log();
+  // Makes an empty folder that of the server which `description` names.
+  Status become(const ServerDescription& description);
+  // Joins the store of options_.join. `is_known`: the folder belongs to the store already, and the
+  // metadata may not know its disk yet.
+  Status join_store(bool is_known);
+  // Tells the metadata of this server and its disk. `theirs` describes a server of the store.
+  Status enter_metadata(RemoteLog& log, ServerDescription theirs, bool is_known);
 
   void receive_visitors();
   void let_in_visitors();

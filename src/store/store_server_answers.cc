@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kServerPollMs = 50;
 constexpr size_t kMostClients = 512;
-constexpr double kRequestS = 30.0;  // to receive a request, or to send its reply
+constexpr double kRequestS = 30.0;  // at most, to receive a request, for the log, or for a reply
 constexpr double kClientSilenceS = 10.0;
 
 StoreReply reply_of(const Error& error) { return {.error = error}; }
@@ -164,7 +164,14 @@ Status StoreServer::assign(const StoreRequest& request) {
   const FolderIdentity& mine = description_.identity;
   if (wanted.identity.store == 0) return usage("a store has the number 0");
   if (mine.store != 0) {
-    if (mine == wanted.identity && description_.log_servers == wanted.log_servers) return Done{};
+    if (mine == wanted.identity && description_.log_servers == wanted.log_servers) {
+      const bool keeps_metadata =
+          std::ranges::count(wanted.log_servers, description_.address, &LogServer::address) > 0;
+      if (log_ != nullptr || !keeps_metadata) return Done{};
+      return Error{ErrorKind::Runtime, description_.address +
+                                           ": its log of the metadata does not run; start the "
+                                           "server again"};
+    }
     return usage(fmt::format("{} is {} of the store {} already; a store begins with empty folders",
                              description_.address, mine.server, mine.store_name));
   }
@@ -195,7 +202,9 @@ Result<StoreReply> StoreServer::ask_log(const StoreRequest& request) {
     servers = description_.log_servers;
   }
   if (log == nullptr) return StoreReply{.is_leader = false};
-  const Deadline deadline = Deadline::after(double(request.deadline_ms) * 1e-3);
+  // A client chooses its deadline, but none may hold up the end of this server for longer.
+  const Deadline deadline =
+      Deadline::after(std::min(double(request.deadline_ms) * 1e-3, kRequestS));
   Result<CommandAnswer> answer = request.op == StoreOp::Apply ? log->apply(request.text, deadline)
                                                               : log->query(request.text, deadline);
   if (!answer.ok()) return answer.error();
