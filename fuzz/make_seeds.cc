@@ -233,7 +233,8 @@ void add_models(Seeds& seeds, const ScratchFolder& scratch) {
   for (const char* parity : {"auto", "none", "4+2"}) seeds.add("hosts_record_fuzz", parity, "\x03");
 }
 
-// Messages of every kind between servers of a log, a segment, and a snapshot, by their first byte.
+// Adds messages of every kind between servers of a log, a segment, and a snapshot. The first byte
+// says which of the three it is.
 void add_logs(Seeds& seeds) {
   const std::string members = encode_members({{{1, "a:1"}, {2, "b:1"}, {3, "c:1"}}});
   const LogSnapshot snapshot{.index = 4, .term = 2, .members = members, .state = "state"};
@@ -258,7 +259,7 @@ void add_logs(Seeds& seeds) {
   seeds.add("raft_message_fuzz", encode_snapshot(snapshot), "\x02");
 }
 
-// Requests to a server of a store, replies and a description, by their first byte.
+// Adds requests to a server of a store, replies and a description. The first byte says which.
 void add_store_messages(Seeds& seeds) {
   for (int op = 0; op <= int(kLastStoreOp); ++op) {
     const StoreRequest request{.op = StoreOp(op), .store = 7, .chunk = {9, 1}, .text = "text"};

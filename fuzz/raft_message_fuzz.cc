@@ -15,8 +15,8 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-// A server that a message reaches may find that it contradicts its log, which ends the server with
-// a sentence; it does nothing else.
+// Gives the message to a server. The server may find that the message contradicts its log, and end
+// with an exception. Nothing else may go wrong.
 void give_to_server(const RaftMessage& message) {
   RaftOptions options{.id = 2, .first_members = {{{1, "a:1"}, {2, "b:1"}, {3, "c:1"}}}};
   LogContents contents;
@@ -44,7 +44,7 @@ void give_to_server(const RaftMessage& message) {
 }  // namespace
 
 // The first byte chooses whether the others are a message between servers of a log, a segment of a
-// log, or a snapshot. What was read is written again and is then the same.
+// log, or a snapshot. A message that was read and written again stays the same.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);

@@ -9,7 +9,7 @@ namespace {
 
 using namespace trireme;
 
-// What was read is written again and is then the same.
+// A message that was read and written again stays the same.
 template <typename Message>
 void require_round_trip(std::string_view bytes, Result<Message> (*unpack)(std::string_view),
                         std::string (*pack)(const Message&)) {

@@ -15,7 +15,8 @@ Result<std::string> stores_folder(const std::string& at, const CommandIo& io) {
 
 namespace {
 
-// Sets the lock of a store in folders. Servers need none: they tell writers apart.
+// Returns the description of the store. For a store in folders it also sets the path of the lock;
+// servers need no lock, because they tell writers apart.
 Result<StoreFile> find_file(const std::string& name, const StorePlace& place, StoreOptions& options,
                             const CommandIo& io) {
   if (!place.join.empty()) {

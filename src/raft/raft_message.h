@@ -25,8 +25,8 @@ struct RaftMessage {
   Kind kind = Kind::Append;
   ServerId from = 0;
   ServerId to = 0;
-  // At which the sender listens, so that it gets its answer although the log of the receiver may
-  // not have it, or not yet. "": the simulator, which has no addresses.
+  // The address at which the sender listens. The answer goes there, because the log of the receiver
+  // may not have the sender. It is empty in the simulator, which has no addresses.
   std::string from_address;
   int64_t term = 0;
   int64_t index = 0;
@@ -41,8 +41,9 @@ struct RaftMessage {
 };
 
 std::string encode_message(const RaftMessage& message);
-// The same in two parts, so that many messages share the bytes of one snapshot. The second part is
-// encode_snapshot(*message.snapshot), which has `snapshot_bytes` bytes and a checksum of its own.
+// Returns the first of two parts of the same bytes, so that many messages share those of one
+// snapshot. The second part is encode_snapshot(*message.snapshot), which has `snapshot_bytes` bytes
+// and a checksum of its own.
 std::string encode_message_head(const RaftMessage& message, size_t snapshot_bytes);
 // Checks lengths, kinds and the sizes of numbers, and that entries follow each other.
 Result<RaftMessage> decode_message(std::string_view bytes);

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -18,7 +17,7 @@ namespace trireme {
 
 // Messages between the servers of a log over TCP. Like any network it may lose and reorder them:
 // what cannot be sent soon is dropped. Both sides of a connection prove that they know the secret.
-// A failure of one of its threads ends a connection, and the log says why.
+// If one of its threads fails, its connection ends, and the log for the operator says why.
 class RaftNetwork {
  public:
   // Called by several threads, one message at a time for each sender.
@@ -71,7 +70,8 @@ class RaftNetwork {
   bool is_stopping_ = false;                            // guarded by mutex_
   std::list<Visit> visits_;                             // of the thread that receives visitors
   std::map<std::string, std::unique_ptr<Peer>> peers_;  // by address; guarded by mutex_
-  // The snapshot that was encoded last, while somebody still sends it. Of the thread that sends.
+  // The snapshot that was encoded last, and its bytes, for as long as a frame needs them. They
+  // belong to the thread that calls send().
   std::weak_ptr<const LogSnapshot> snapshot_;
   std::weak_ptr<const std::string> snapshot_bytes_;
   std::thread thread_;

@@ -25,8 +25,7 @@ RaftMessage message_of(RaftMessage::Kind kind, int64_t round) {
   return message;
 }
 
-// Keeps what arrives, and holds the first message back until it is told to go on, as a server does
-// that is slow.
+// Keeps the messages that arrive. Like a slow server, it holds back the first one until go_on().
 class SlowReceiver {
  public:
   void take(RaftMessage message) {
@@ -59,7 +58,7 @@ TEST(RaftNetwork, OneSnapshotAtATimeIsOnTheWayToASlowServer) {
   RaftNetwork to(listen_at("127.0.0.1:0").value(), "secret", {},
                  [&](RaftMessage message) { slow.take(std::move(message)); });
   RaftNetwork from(listen_at("127.0.0.1:0").value(), "secret", {}, [](RaftMessage) {});
-  // The receiver holds this one, so that the snapshot does not fit between both.
+  // While the receiver holds this message back, the connection cannot take the whole snapshot.
   from.send(to.address(), message_of(RaftMessage::Kind::Append, 0));
   LogSnapshot state{.index = 5, .term = 1, .members = encode_members({{{1, "a:1"}}})};
   state.state.assign(size_t{32} << 20, 's');

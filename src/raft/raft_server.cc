@@ -216,8 +216,9 @@ void RaftServer::do_output() {
   publish_standing();
 }
 
-// A new server does not know from its log where its leader is, and the log of a server that removes
-// the leader does not have it any more. So the address at which a server was heard comes first.
+// The log of a new server does not have the leader yet, and the log of a follower no longer has a
+// leader that is being removed. So the address that a server named itself comes before that in the
+// log.
 std::string RaftServer::address_of(ServerId id) const {
   const auto heard = addresses_.find(id);
   return heard == addresses_.end() ? core_.log().members().address_of(id) : heard->second;

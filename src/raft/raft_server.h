@@ -22,8 +22,8 @@ namespace trireme {
 struct RaftServerOptions {
   std::string folder;
   std::string secret;  // of all servers of the log
-  // At which the others reach this server. "": the address of the listener, which must then not be
-  // one of all interfaces.
+  // The address at which the others reach this server. If it is empty, it is that of the listener,
+  // which must then not be 0.0.0.0 or [::].
   std::string address;
   RaftOptions raft;
   int64_t entries_per_snapshot = 100'000;
@@ -31,8 +31,8 @@ struct RaftServerOptions {
 };
 
 // One server of a log on which several servers agree: RaftCore with a disk, a network and threads.
-// If its disk, its machine or one of its threads fails, the server takes part no more, and the log
-// and all callers are told why.
+// If its disk, its machine or one of its threads fails, the server stops: its callers get the
+// error, and the log for the operator says why.
 class RaftServer : public CommandLog {
  public:
   // Restores the state of `machine` from the folder. The machine must outlive the server, and only
@@ -93,7 +93,7 @@ class RaftServer : public CommandLog {
   LogFile file_;                               // of the thread that writes
   StateMachine& machine_;                      // of the thread that runs the core
   RaftCore core_;                              // of the thread that runs it
-  std::map<ServerId, std::string> addresses_;  // at which servers were heard last
+  std::map<ServerId, std::string> addresses_;  // that servers named in their last message
   int64_t applied_ = 0;
   int64_t snapshot_index_ = 0;
   int64_t next_read_ = 0;

@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-// The memory of a block: its data, then its parity. It begins at a page.
+// The memory of a block, first for its data and then for its parity. It begins at the border of a
+// page.
 class BlockBuffer {
  public:
   explicit BlockBuffer(size_t bytes);
@@ -22,11 +23,11 @@ class BlockBuffer {
   std::unique_ptr<std::byte, Free> bytes_;
 };
 
-// Buffers that are used again. A buffer comes back once its last owner has let it go, also if that
-// is a late read or write of a slow disk. Any thread may call it.
+// Keeps buffers so that they are used again. A buffer returns to the pool once its last owner has
+// released it, even if this owner is a late read or write of a slow disk. Any thread may call it.
 class BufferPool {
  public:
-  // Returns a buffer of at least `bytes` bytes.
+  // Returns a buffer of at least `bytes` bytes, in which older content may be.
   std::shared_ptr<BlockBuffer> take(size_t bytes);
 
  private:

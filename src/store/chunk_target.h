@@ -38,9 +38,10 @@ class ChunkTarget {
   virtual ChunkRead read(ChunkName name, std::span<std::byte> bytes, uint64_t checksum) = 0;
   // It is no error if the chunk is not there.
   virtual Status remove(ChunkName name) = 0;
+  // Returns the names of all chunks, in any order.
   virtual Result<std::vector<ChunkName>> list() = 0;
-  // Removes what crashes have left of chunks that were not written to their end, and returns how
-  // many there were. Nobody may write meanwhile.
+  // Removes the files of chunks whose write was interrupted by a crash, and returns their number.
+  // No write may be under way.
   virtual Result<int64_t> remove_unfinished() = 0;
 };
 

@@ -27,7 +27,7 @@ struct ServerRecord {
   std::string name;
   std::string address;         // the path of the folder
   std::string domain;          // servers of one failure domain may be lost together
-  int64_t capacity_bytes = 0;  // of chunks; 0: not known
+  int64_t capacity_bytes = 0;  // room for chunks; 0: not known
   ServerState state = ServerState::Active;
   // Counts how often an empty disk has taken the place of this server's disk. A disk with a smaller
   // number is one that was replaced.

@@ -35,7 +35,7 @@ class MirroredLog : public CommandLog {
   // Begins an empty log in all folders.
   static Status create(const std::vector<std::string>& folders, DiskFaults* faults);
 
-  // Writes nothing to this folder.
+  // No longer uses the copy in this folder, which is an index into the folders that open() got.
   void leave_out(size_t folder);
 
   Result<CommandAnswer> apply(const std::string& command, Deadline deadline) override;

@@ -5,11 +5,10 @@
 
 namespace trireme {
 
-// Returns the folder at which the file system that has `path` is mounted, or "" if there is no such
-// path.
+// Returns the folder at which the file system of `path` is mounted, or "" if `path` does not exist.
 std::string mount_point_of(const std::string& path);
 
-// Returns the bytes that are free for the store on the file system of a folder; 0: not known.
+// Returns how many bytes are free on the file system of a folder, or 0 if this is not known.
 int64_t free_bytes_of(const std::string& folder);
 
 }  // namespace trireme

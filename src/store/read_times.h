@@ -13,7 +13,7 @@ class ReadTimes {
   void add(int64_t ns);
   // Returns the 95th percentile, or a second while few reads are known.
   int64_t patience_ns() const;
-  // Counts a block that is read.
+  // Counts a block whose reading begins.
   void begin_block();
   // True if one more block may be decoded only because a read is slow. There is at most one such
   // block for each ten that are begun.

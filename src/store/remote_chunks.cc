@@ -5,7 +5,8 @@
 namespace trireme {
 namespace {
 
-constexpr double kChunkS = 10.0;  // to send or to write a chunk
+// Deadlines of a call.
+constexpr double kChunkS = 10.0;
 constexpr double kListS = 60.0;
 
 }  // namespace

@@ -8,14 +8,15 @@
 
 namespace trireme {
 
-// The chunks of a server that is another process. A server that does not answer in time makes its
-// chunks unreadable, and what is written to it an error.
+// The chunks of a server that is another process. Every call has a deadline. If the server does not
+// answer before it, a chunk counts as unreadable and a write fails.
 class RemoteChunks : public ChunkTarget {
  public:
+  // The server refuses requests that do not match it.
   struct Fence {
     uint64_t store = 0;
     uint64_t incarnation = 0;
-    uint64_t epoch = 0;  // token of the maintainer; 0: a writer of its own blocks
+    uint64_t epoch = 0;  // token of the maintainer; 0: a client that writes only its own blocks
   };
   RemoteChunks(std::shared_ptr<StorePeer> peer, Fence fence)
       : peer_(std::move(peer)), fence_(fence) {}
@@ -24,7 +25,7 @@ class RemoteChunks : public ChunkTarget {
   ChunkRead read(ChunkName name, std::span<std::byte> bytes, uint64_t checksum) override;
   Status remove(ChunkName name) override;
   Result<std::vector<ChunkName>> list() override;
-  // A server does this when it starts.
+  // Does nothing, because the server does it when it starts.
   Result<int64_t> remove_unfinished() override { return 0; }
 
  private:

@@ -9,7 +9,8 @@
 namespace trireme {
 namespace {
 
-// So long one server is waited for, and twice as long each time: it may be slow and not gone.
+// Deadline of the first call to a server. It doubles after each call that has used it up, because
+// the server may be slow and not lost.
 constexpr double kFirstTryS = 1.0;
 constexpr double kLongestTryS = 16.0;
 constexpr std::chrono::milliseconds kPause(20);
@@ -35,7 +36,7 @@ Result<CommandAnswer> RemoteLog::query(const std::string& question, Deadline dea
 Result<CommandAnswer> RemoteLog::ask(StoreOp op, const std::string& text, Deadline deadline) {
   if (peers_.empty()) return damaged("the store names no server that keeps its metadata");
   const StoreRequest request{.op = op, .store = store_, .text = text};
-  std::string why = "no server has a leader";
+  std::string why = "no server knows the leader";
   double try_s = kFirstTryS;
   while (deadline.left_ms() > 0) {
     size_t at = 0;
@@ -48,7 +49,7 @@ Result<CommandAnswer> RemoteLog::ask(StoreOp op, const std::string& text, Deadli
     const Result<StoreReply> reply = peers_[at]->ask(request, seconds);
     if (patience.left_ms() == 0) try_s = std::min(2 * try_s, kLongestTryS);
     if (reply.ok() && reply->is_leader) return CommandAnswer{.bytes = reply->text};
-    // An error of a kind that time does not heal, such as a wrong store.
+    // A usage error stays, however often the call is repeated.
     if (!reply.ok() && reply.error().kind == ErrorKind::Usage) return reply.error();
     if (!reply.ok()) why = reply.error().message;
     size_t next = (at + 1) % peers_.size();

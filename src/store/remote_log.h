@@ -10,9 +10,9 @@
 
 namespace trireme {
 
-// The log of the metadata as its servers keep it. A call goes to the server that leads, and is
-// repeated until one has answered or the deadline is over. So a command must have a number by which
-// the metadata recognize it. Any thread may call it.
+// The log of the metadata in a store of servers. A call goes to the server that leads, and is
+// repeated until a leader has answered or the deadline has passed. So a command must have a number
+// by which the metadata recognize a repeat. Any thread may call it.
 class RemoteLog : public CommandLog {
  public:
   RemoteLog(const std::vector<std::string>& addresses, const std::string& secret, uint64_t store);
@@ -26,7 +26,7 @@ class RemoteLog : public CommandLog {
   const uint64_t store_;
   std::vector<std::shared_ptr<StorePeer>> peers_;
   std::mutex mutex_;
-  size_t leader_ = 0;  // the one to ask first; guarded by mutex_
+  size_t leader_ = 0;  // index of the peer to ask first; guarded by mutex_
 };
 
 }  // namespace trireme

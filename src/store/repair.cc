@@ -105,7 +105,7 @@ Status note_all(Store& store, std::vector<Move>& losses) {
   return note_losses(store, std::exchange(losses, {}));
 }
 
-// Returns the chunks that are where the metadata say.
+// Returns every chunk that the metadata name, with its server.
 Result<std::set<Garbage>> known_chunks(Store& store) {
   std::set<Garbage> known;
   MetadataQuestion question{.kind = QuestionKind::Blocks, .most = kBlocksOfAnswer};
@@ -121,9 +121,10 @@ Result<std::set<Garbage>> known_chunks(Store& store) {
   }
 }
 
-// Removes files of chunks that no block has, and of chunks that were never finished. Others may
-// write to a store that is shared. So the order matters: a chunk that is listed belongs to a writer
-// that is still known after that, or its block is sealed before the blocks are asked for.
+// Removes files of chunks that no block has, and of chunks that were not written to their end.
+// Other clients may write to a shared store meanwhile, so the order of the questions matters:
+// chunks, then writers, then blocks. A listed chunk that is needed belongs to a writer that is
+// still known, or its block was sealed before the blocks are asked for.
 Result<int64_t> remove_orphans(Store& store) {
   int64_t num_removed = 0;
   std::vector<Garbage> listed;

@@ -26,7 +26,7 @@ struct ScrubTotals {
   int64_t num_damaged = 0;
   int64_t num_missing = 0;
   int64_t num_unreadable = 0;  // of disks that cannot be used now
-  int64_t num_orphans = 0;     // files of chunks that no block has or that were cut off; removed
+  int64_t num_orphans = 0;     // removed: files of chunks that no block has or that a crash cut off
   RepairTotals repaired;
 };
 

@@ -155,7 +155,7 @@ Result<std::unique_ptr<Store>> Store::open_shared(const StoreFile& file,
   return store;
 }
 
-// Asks all servers at once who they are.
+// Asks all servers in parallel who they are, and opens those that are the ones in the metadata.
 void Store::open_servers(const Overview& overview) {
   std::mutex mutex;
   std::condition_variable has_news;

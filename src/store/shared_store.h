@@ -8,9 +8,11 @@
 // A store whose servers are processes (`trireme store serve`).
 namespace trireme {
 
-// Makes a store of servers that belong to none yet, in their order. The first of them keep the
-// metadata: five if there are five, or else three, or else one. Fills `file.servers` with their
-// addresses.
+// Makes a store of servers that belong to no store yet. `servers` has their addresses, `domains`
+// the failure domain of each; if it is empty, each host is one. The first five servers keep the
+// metadata, or the first three if there are fewer than five, or the first one; their addresses are
+// written to `file.servers`. After an error some servers may belong to the new store, and need
+// empty folders.
 Status create_shared_store(StoreFile& file, const std::vector<std::string>& servers,
                            const std::vector<std::string>& domains, const StoreOptions& options);
 

@@ -130,7 +130,7 @@ Result<std::unique_ptr<Store>> Store::open(const StoreFile& file, const StoreOpt
 std::string Store::why_no_new_disk(size_t server) const {
   if (file_.mounts.empty() || options_.takes_new_disks) return "";
   const std::string& folder = file_.dirs[server];
-  // Both are above the folder or are it.
+  // Both paths are the folder or lie above it, so the longer one is the deeper one.
   if (mount_point_of(folder).size() >= file_.mounts[server].size()) return "";
   return fmt::format(
       "{} is empty, and no disk is mounted at {}: mount it; or, if the folder is to be used "

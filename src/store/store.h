@@ -18,8 +18,8 @@
 
 namespace trireme {
 
-// Write puts and removes files. Maintain also moves chunks and removes those that nobody needs. In
-// the folders of one host both are the same, and one process at a time has them.
+// Write puts and removes files. Maintain also moves chunks, and removes those that no file needs.
+// In a store in folders both are the same, and one process at a time has either of them.
 enum class StoreAccess { Read, Write, Maintain };
 
 struct StoreOptions {
@@ -44,8 +44,8 @@ class Store {
   // Opening for writing also takes in empty disks that have replaced others, whose chunks are then
   // in the queue for repair, and forgets writers that have died.
   static Result<std::unique_ptr<Store>> open(const StoreFile& file, const StoreOptions& options);
-  // Reads and writes that are still under way end: those of servers at once, those of folders when
-  // the disk has ended them.
+  // Waits for reads and writes that are still under way. Those of servers are broken off. Those of
+  // folders last until the disk has done them.
   ~Store();
 
   const StoreFile& file() const { return file_; }
@@ -73,8 +73,8 @@ class Store {
   // The name of a server, with the reason if it cannot be used.
   std::string describe(int server) const;
 
-  // Removes chunks that no file needs any more. Of a store that is shared, only its maintainer
-  // does.
+  // Removes chunks that no file needs any more. In a shared store only the maintainer does so; for
+  // other clients nothing happens.
   Status collect_garbage();
 
  private:

@@ -11,11 +11,11 @@
 namespace trireme {
 namespace {
 
-// connect_to() tries a server that refuses again until its deadline, so this one is short.
+// This is short, because connect_to() tries again until its deadline if nobody listens.
 constexpr double kConnectingS = 0.25;
 constexpr double kGreetingS = 2.0;
 constexpr double kPeerSilenceS = 10.0;
-// A server that could not be reached is not tried again for so long.
+// After a failure to connect, calls fail for this long without another try.
 constexpr int64_t kAvoidNs = 500'000'000;
 constexpr size_t kMostIdle = 8;
 
@@ -36,7 +36,7 @@ Result<Socket> StorePeer::connect(Deadline deadline) {
     const std::lock_guard lock(mutex_);
     if (is_stopped_) return Error{ErrorKind::Runtime, "the store was closed"};
     if (failed_ns_ != 0 && monotonic_ns() - failed_ns_ < kAvoidNs) {
-      return Error{ErrorKind::Runtime, fmt::format("{}: no connection", address_)};
+      return Error{ErrorKind::Runtime, fmt::format("{}: could not connect a moment ago", address_)};
     }
   }
   const auto within = [&](double seconds) {
@@ -97,7 +97,7 @@ Result<StoreReply> StorePeer::ask(StoreRequest request, std::span<const std::byt
     Result<StoreReply> reply = ask_over(socket, head, payload, room, deadline);
     if (!reply.ok() && is_old && deadline.left_ms() > 0) {
       const std::lock_guard lock(mutex_);
-      idle_.clear();  // the server has ended meanwhile
+      idle_.clear();  // the server has probably ended since they were used
       continue;
     }
     if (!reply.ok()) return with_context(reply.error(), address_);

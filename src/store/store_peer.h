@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// The connections of a client to one server. Any thread may call it; every call ends at its
+// The connections of a client to one server. Any thread may call it. Every call ends by its
 // deadline.
 class StorePeer {
  public:
@@ -17,13 +17,13 @@ class StorePeer {
       : address_(std::move(address)), secret_(std::move(secret)) {}
 
   const std::string& address() const { return address_; }
-  // Sends a request and returns the reply. The bytes of a chunk that comes back fill `to`, which
-  // gets their length. Every request may be repeated, so one that finds an old connection broken is
-  // sent once more over a new one.
+  // Sends a request and returns the reply, or an error after `seconds`. `payload` is the chunk of a
+  // Write. The chunk that a Read returns fills `to`, which is cut to its length. A request that
+  // finds an old connection broken is sent again over a new one, so it may reach the server twice.
   Result<StoreReply> ask(StoreRequest request, std::span<const std::byte> payload,
                          std::span<std::byte>& to, double seconds);
   Result<StoreReply> ask(StoreRequest request, double seconds);
-  // Ends all calls, and those that come later.
+  // Makes all calls fail: those under way and those that come later.
   void stop();
 
  private:
@@ -38,7 +38,7 @@ class StorePeer {
   std::vector<Socket> idle_;
   std::vector<int> busy_;  // descriptors of the connections in use
   bool is_stopped_ = false;
-  int64_t failed_ns_ = 0;  // when no connection could be made
+  int64_t failed_ns_ = 0;  // when the last try to connect failed; 0: it did not
 };
 
 }  // namespace trireme

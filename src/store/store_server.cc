@@ -62,7 +62,8 @@ uint64_t read_epoch(const std::string& folder) {
   return epoch;
 }
 
-// The log of the metadata takes the port behind that of the chunks, or any if that one was free.
+// The log of the metadata listens at the port after that of the chunks, or at any port if that of
+// the chunks is 0, which means any.
 std::string log_address_behind(const std::string& address) {
   const size_t colon = address.rfind(':');
   int port = 0;
@@ -94,7 +95,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::open(StoreServerOptions option
 Status StoreServer::start() {
   const std::string& folder = options_.folder;
   if (!fs::is_directory(folder)) {
-    return usage(folder + ": is no folder; make it, so that no disk is forgotten");
+    return usage(folder + ": there is no such folder; mount its disk, or make the folder");
   }
   TRIREME_TRY(lock, FileLock::take(folder + "/lock"));
   lock_ = std::make_unique<FileLock>(std::move(lock));

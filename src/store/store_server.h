@@ -26,17 +26,20 @@ struct StoreServerOptions {
   TcpLog log;        // gets sentences for an operator; may be empty
 };
 
-// A server of chunks in the folder of one disk, and of the metadata if the store has chosen it. Who
-// it is, is in the folder: `store.json` names the store, the server and the disk, `log.json` the
-// servers that keep the metadata, and `log/` has its copy of them. Requests are answered by a
-// thread for each connection. A request that fails is an answer, a connection that fails ends.
+// A server of the chunks in one folder, best on a disk of its own. The first servers of a store
+// also keep its metadata. The folder says which server it is: `store.json` names the store, the
+// server and the disk, `log.json` the servers that keep the metadata, and `log/` has the copy of
+// the metadata. One thread for each connection answers requests. If a request fails, the client
+// gets the error. If a connection fails, it ends, and the log says why.
 class StoreServer {
  public:
-  // An empty folder becomes a new server of the store of `join`, or a new disk of the server that
-  // has this address already. A folder of a store goes on serving it.
+  // A folder that belongs to a store serves it again. An empty one becomes a new server of the
+  // store of `join`, or the new disk of the server that has this address already; without `join` it
+  // waits until a store is created of it.
   static Result<std::unique_ptr<StoreServer>> open(StoreServerOptions options);
   ~StoreServer();
 
+  // HOST:PORT. It does not change, so no lock is needed.
   const std::string& address() const { return description_.address; }
   ServerDescription description();
 
@@ -75,9 +78,11 @@ class StoreServer {
   std::unique_ptr<Reception> reception_;
   Socket log_listener_;
 
-  std::mutex mutex_;  // guards everything up to the empty line
+  // Guards everything up to the empty line. `chunks_` is set once, so a request that has passed
+  // check_fence() uses it without the lock.
+  std::mutex mutex_;
   ServerDescription description_;
-  uint64_t epoch_ = 0;  // greatest one that was seen
+  uint64_t epoch_ = 0;  // greatest token of a maintainer that was seen
   std::shared_ptr<ChunkFolder> chunks_;
   std::unique_ptr<Metadata> metadata_;
   std::shared_ptr<RaftServer> log_;

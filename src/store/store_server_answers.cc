@@ -131,8 +131,9 @@ StoreReply StoreServer::answer(const StoreRequest& request, std::span<std::byte>
   return {.state = read.state, .text = read.why};
 }
 
-// A maintainer that was fenced may still have requests on the way. The epoch is on the disk before
-// anything is done for it, so a server that was started again refuses them, too.
+// Requests of a maintainer may still arrive after a newer one has begun. The epoch of the newer one
+// is written to the disk before anything is done for it, so that a server refuses the older one
+// after a restart, too.
 Status StoreServer::check_fence(const StoreRequest& request) {
   const std::lock_guard lock(mutex_);
   const FolderIdentity& mine = description_.identity;
@@ -193,7 +194,7 @@ Result<StoreReply> StoreServer::ask_log(const StoreRequest& request) {
   {
     const std::lock_guard lock(mutex_);
     if (description_.identity.store != request.store) {
-      // Not a usage error, because the client goes on to the next server then.
+      // This is not a usage error, so that the client asks the next server.
       return Error{
           ErrorKind::Runtime,
           fmt::format("{} keeps no metadata of the store that was meant", description_.address)};

@@ -14,19 +14,20 @@
 
 // What the servers of a store and their clients send each other over TCP. A frame is
 //
-//     magic "TRC1" · bytes of the head (4) · bytes of the payload (4) · XXH3-64 of the head (8)
+//     magic "TRC1" · head bytes (4) · payload bytes (4) · 0 (4) · XXH3-64 of the head (8)
 //
-// then the head, which is a packed request or reply, and the payload, which is a chunk. A chunk is
-// checked with its own checksum. Lengths are checked before anything is allocated.
+// then the head, which is a packed request or reply, and the payload, which is a chunk. A chunk has
+// a checksum of its own. Lengths are checked before anything is allocated.
 namespace trireme {
 
+// What a client asks of a server, and which fields of the request say more.
 enum class StoreOp : uint8_t {
-  Describe,  // who are you?
-  Assign,    // text: a packed ServerDescription; an empty server becomes a server of a store
+  Describe,  // the reply has the packed ServerDescription of the server
+  Assign,    // text: a packed ServerDescription, which a server without a store takes on
   Write,     // epoch, chunk, checksum, payload
   Read,      // chunk, chunk_bytes, checksum; the payload comes with the reply
   Remove,    // epoch, chunk
-  List,      // chunks behind `chunk`
+  List,      // chunk: the reply has the names that follow this one
   Apply,     // text: a command for the metadata
   Query,     // text: a question to the metadata
 };
@@ -34,13 +35,13 @@ inline constexpr StoreOp kLastStoreOp = StoreOp::Query;
 
 struct StoreRequest {
   StoreOp op = StoreOp::Describe;
-  uint32_t deadline_ms = 0;  // the client waits so long
-  // The store and the disk that the client means; the server refuses if it is another one. Not used
-  // by Describe and Assign.
+  uint32_t deadline_ms = 0;  // how long the client waits for the reply
+  // The store and the disk that the client means. A server that has another one refuses the
+  // request. Describe and Assign do not use them.
   uint64_t store = 0;
   uint64_t incarnation = 0;
-  // Token of the maintainer that repairs or scrubs, and of no use to others: 0. A server refuses
-  // a smaller one than it has seen.
+  // Token of the maintainer, which scrubs, repairs or drains; 0: another client. A server refuses a
+  // token below the greatest one that it has seen.
   uint64_t epoch = 0;
   ChunkName chunk = {};
   uint32_t chunk_bytes = 0;
@@ -58,19 +59,20 @@ struct StoreReply {
 };
 inline constexpr size_t kMostListedChunks = 65536;
 
+// A server that keeps the metadata.
 struct LogServer {
-  std::string address;      // of its server of chunks
-  std::string log_address;  // of its server of the log
+  std::string address;      // HOST:PORT at which clients reach it
+  std::string log_address;  // HOST:PORT at which the other servers of the log reach it
   bool operator==(const LogServer&) const = default;
 };
 
-// What a server tells about itself.
+// What a server says about itself.
 struct ServerDescription {
   FolderIdentity identity;  // store 0: it belongs to no store yet
-  std::string address;
-  std::string log_address;
-  int64_t free_bytes = 0;
-  std::vector<LogServer> log_servers;  // that keep the metadata
+  std::string address;      // as in LogServer, whether or not it keeps the metadata
+  std::string log_address;  // likewise
+  int64_t free_bytes = 0;   // on its disk; 0: not known
+  std::vector<LogServer> log_servers;
 };
 
 std::string pack_request(const StoreRequest& request);
@@ -80,14 +82,16 @@ Result<StoreReply> unpack_reply(std::string_view bytes);
 std::string pack_description(const ServerDescription& description);
 Result<ServerDescription> unpack_description(std::string_view bytes);
 
+// Sends a frame. `head` is a packed request or reply.
 Status send_store_frame(const Socket& socket, std::string_view head,
                         std::span<const std::byte> payload, Deadline deadline);
-// Returns the head. `payload` receives the payload and gets its length; a payload that does not fit
-// in it is an error.
+// Receives a frame and returns its head. The payload fills `payload`, which is cut to its length; a
+// payload that does not fit is an error.
 Result<std::string> receive_store_frame(const Socket& socket, std::span<std::byte>& payload,
                                         Deadline deadline);
 
-// The secret of the store's connections, so that agents of a job are not taken for its servers.
+// Returns the secret of the connections to servers. It differs from that of the agents of a job, so
+// that neither is taken for the other if both have the same TRIREME_SECRET.
 std::string secret_of_store(const std::string& secret);
 
 }  // namespace trireme
