@@ -171,7 +171,7 @@ Result<int> run_checkpoint_export(const CheckpointExportOptions& options, Comman
     return export_adapters(own, options, write.rounding, num_threads, io);
   }
   const InterchangeModel model =
-      without_unheld_modules(merged(std::move(own), num_threads, io), write.format);
+      without_unsupported_modules(merged(std::move(own), num_threads, io), write.format);
   print_notes(model, io);
   TRIREME_TRY_DONE(write_foreign_model(model, options.out, write));
   TRIREME_TRY(written, read_foreign_model(options.out));

@@ -117,8 +117,7 @@ std::string describe_plan(const RunPlan& plan) {
     const int64_t of_modules = plan.num_params - num_params(without_modules(model));
     text += fmt::format(
         "modules    {} behind the last layer, on the last stage, {} of the parameters: each "
-        "predicts "
-        "one token further ahead\n",
+        "predicts one token further ahead\n",
         model.mtp_depth, format_count(double(of_modules)));
   }
   text += fmt::format("FLOPs      {} per token and training step (causal attention)\n",

@@ -34,7 +34,7 @@ Command store_create_command() {
   auto options = std::make_shared<StoreCreateOptions>();
   return {
       .name = "create",
-      .summary = "Make a store in folders of this host, or of servers that run.",
+      .summary = "Make a store from folders of this host, or from running servers.",
       .arguments = {{.name = "NAME", .doc = "name of the store", .target = &options->name}},
       .options =
           {{.name = "code",
@@ -139,10 +139,11 @@ Command store_serve_command() {
       .name = "serve",
       .summary = "Serve the chunks of a store from a folder, best on a disk of its own.",
       .details =
-          "An empty folder waits until a store is created of this server, or, with --join, "
-          "becomes a new server or the new disk of this address. The secret that servers "
-          "and commands share is read from the variable TRIREME_SECRET. The metadata use "
-          "the port behind that of --listen.",
+          "With an empty folder, the server waits until a store is created with its address. With "
+          "--join, it becomes a new server of that store, or the new disk of the server at this "
+          "address. Servers and commands read the secret that they share from the variable "
+          "TRIREME_SECRET. Servers that keep the metadata also listen at the port after that of "
+          "--listen.",
       .arguments = {{.name = "DIR",
                      .doc = "the folder",
                      .target = &options->dir,

@@ -160,8 +160,8 @@ struct Op {
   std::string dropout = {};
   ValueId late_residual = -1;
 
-  // Lookup, CrossEntropy: the tokens, or the targets, are those so many positions ahead. They come
-  // from outside, as the targets of every loss do.
+  // Lookup, CrossEntropy: how many positions ahead the tokens or the targets lie. The executor
+  // fills these in, as it does the targets of every loss.
   int64_t ahead = 0;
 
   ImageWindow window = {};  // Convolution, Pool: of one image
@@ -177,7 +177,7 @@ struct Graph {
   std::vector<Op> ops;
   ValueId input = -1;
   ValueId output = -1;
-  std::vector<ValueId> losses_ahead = {};  // of modules that look ahead; no op reads them
+  std::vector<ValueId> losses_ahead = {};  // of the modules that look ahead; no op reads them
 };
 
 // Whether the gradient flows through a value of the graph: tokens, routes and weights of visits

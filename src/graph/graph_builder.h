@@ -73,12 +73,14 @@ class GraphBuilder {
   ValueId softmax_parts(const std::string& weight, ValueId x);
   ValueId cross_entropy(ValueId parts);
 
-  // Multi-token prediction: rows of the embedding's table for the tokens so many positions ahead,
-  // and the loss of the targets there. The name of the loss is that of its tensors, too.
+  // Multi-token prediction: returns the rows of the embedding's table for the tokens `ahead`
+  // positions ahead.
   ValueId lookup_ahead(const std::string& name, int64_t ahead);
+  // Adds the loss of the targets `ahead` positions ahead. The names of its tensors begin with the
+  // prefix of its own name (ahead_prefix).
   void cross_entropy_ahead(const std::string& name, ValueId parts, int64_t ahead);
-  // The ops of a whole unit, whose input is x. Their names, and those of values and parameters,
-  // begin with the prefix. Returns the output.
+  // Adds all ops of a unit, with x as its input, and returns its output. The names of its ops,
+  // values and parameters get the prefix.
   ValueId unit(const Graph& unit, const std::string& prefix, ValueId x);
 
  private:

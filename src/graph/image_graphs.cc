@@ -52,8 +52,8 @@ bool is_dense(const ModelSpec& model, int64_t block) {
   return block_of(model, block).kind == BlockKind::Dense;
 }
 
-// Of two dense blocks one behind the other, the first makes hidden units, which the second reads:
-// so the ranks that share them out exchange nothing between the two.
+// True if this dense block makes hidden units for a second one behind it, like the two products of
+// an MLP. Ranks that share out the units exchange nothing between these two blocks.
 bool makes_hidden_units(const ModelSpec& model, int64_t block) {
   return block > 0 && is_dense(model, block) && is_dense(model, block + 1) &&
          !makes_hidden_units(model, block - 1);

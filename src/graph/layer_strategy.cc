@@ -14,12 +14,13 @@
 namespace trireme {
 namespace {
 
+// True if the op has a matrix of weights.
 bool is_layer(const Graph& unit, const Op& op) {
   return std::any_of(op.params.begin(), op.params.end(),
                      [&](ParamId id) { return unit.params[size_t(id)].is_matrix(); });
 }
 
-// The axis of the layer's weights that the tp ranks share out, if there is one.
+// Returns the axis of the layer's weights that the tp ranks share out, or nullopt.
 std::optional<Axis> cut_axis(const Graph& unit, const Op& op) {
   for (const ParamId id : op.params) {
     const Param& param = unit.params[size_t(id)];
@@ -46,7 +47,7 @@ Error no_strategy(const std::string& layer, const Op& op, LayerStrategy strategy
                            name_of(op.kind), name_of(strategy), why, remedy));
 }
 
-// Walks the units of a model in their order.
+// Checks the rules while it walks the units of a model in their order.
 class RuleCheck {
  public:
   RuleCheck(const ModelSpec& model, const StageShape& layout)
@@ -55,8 +56,7 @@ class RuleCheck {
   Status run() {
     for (const Graph& unit :
          stage_graphs(model_, whole_model(model_), [](Graph graph) { return graph; })) {
-      of_axis_.clear();  // units share no axis but that of the border between them
-      TRIREME_TRY_DONE(check_border(unit));
+      enter(unit);
       for (const Op& op : unit.ops) {
         if (is_layer(unit, op)) TRIREME_TRY_DONE(check(unit, op));
       }
@@ -123,13 +123,13 @@ class RuleCheck {
     return Done{};
   }
 
-  // The hidden units that the unit before has made.
-  Status check_border(const Graph& unit) {
-    if (!before_) return Done{};
+  // Two units share an axis only if the second reads hidden units that the first has made.
+  void enter(const Graph& unit) {
+    of_axis_.clear();
+    if (!before_) return;
     for (const Dim& dim : unit.values[size_t(unit.input)].column_dims()) {
       if (is_of_hidden_units(dim.axis)) of_axis_.emplace_back(dim.axis, *before_);
     }
-    return Done{};
   }
   void leave(const Graph& unit) {
     before_.reset();
@@ -140,10 +140,10 @@ class RuleCheck {
 
   const ModelSpec& model_;
   const StageShape& layout_;
-  std::vector<bool> is_used_;  // [rule]
-  std::set<std::string> names_;
-  std::vector<std::pair<Axis, Chosen>> of_axis_;
-  std::optional<Chosen> before_;
+  std::vector<bool> is_used_;                     // [rule]
+  std::set<std::string> names_;                   // of layers, without their units
+  std::vector<std::pair<Axis, Chosen>> of_axis_;  // layers of this unit with an axis that is cut
+  std::optional<Chosen> before_;                  // the layer before that made hidden units
 };
 
 }  // namespace

@@ -64,8 +64,9 @@ ValueId mixture_of_experts(GraphBuilder& g, const ModelSpec& model, ValueId h) {
   return model.shared_experts > 0 ? g.add("mlp.sum", chosen, shared) : chosen;
 }
 
-// block(norm(e) Wembedding + norm(h) Whidden), where e is the embedding of the token `depth`
-// positions ahead, and h what the head reads one position before. Returns what the head reads.
+// y = block(norm(e) Wembedding + norm(h) Whidden). Here e is the embedding of the token `depth`
+// positions ahead, and h is what the head reads behind the module before, or behind the last layer.
+// Returns norm(y), which the head reads.
 ValueId module_ahead(GraphBuilder& g, const ModelSpec& model, const std::string& prefix,
                      int64_t depth, ValueId h) {
   const ValueId e = g.lookup_ahead(prefix + "embedding", depth);
@@ -125,8 +126,8 @@ Graph head_graph(const ModelSpec& model) {
     h = module_ahead(g, model, module_prefix(depth), depth, h);
     parts_ahead.push_back(g.softmax_parts(weight, h));
   }
-  // A loss writes the gradient of what it reads, to which modules then add theirs: losses come
-  // first on the way back.
+  // A loss overwrites the gradient of what it reads, and the modules add theirs to it. So the
+  // losses are the last ops, because the backward pass begins with these.
   for (int64_t depth = 1; depth <= model.mtp_depth; ++depth) {
     g.cross_entropy_ahead(module_prefix(depth) + "loss", parts_ahead[size_t(depth - 1)], depth);
   }

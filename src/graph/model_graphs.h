@@ -16,9 +16,9 @@ namespace trireme {
 Graph embedding_graph(const ModelSpec& model);
 Graph layer_graph(const ModelSpec& model, int64_t layer);
 // A head whose weight is the table of the embedding has a parameter of the embedding's name.
-// Behind it stand the modules of multi-token prediction (ModelSpec::mtp_depth).
+// The unit also has the modules of multi-token prediction (ModelSpec::mtp_depth).
 Graph head_graph(const ModelSpec& model);
-// What names of the module that looks so far ahead begin with: "mtp.0." for 1.
+// Returns the prefix of all names of the module that looks `depth` positions ahead: "mtp.0." for 1.
 std::string module_prefix(int64_t depth);
 
 // Visits the units of a stage in the order of F, each passed through `pass` before. Layers that

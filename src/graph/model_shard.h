@@ -54,7 +54,7 @@ struct ModelShard : ModelSpec {
   Placement residual = Placement::invariant();
   // Whether tokens cross the edges of attention and MLP in pieces (RowPieces).
   bool tp_overlap = false;
-  std::vector<LayerRule> layers;  // as StageShape
+  std::vector<LayerRule> layers;  // StageShape::layers
 };
 
 // What crosses an edge while other rows are multiplied: parts of ranks go round a ring; sums over

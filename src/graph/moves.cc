@@ -46,7 +46,8 @@ class MoveList {
       const Shape global{num_tokens_ * moved.inner_rows(), width_of(moved)};
       const TensorMove move = move_of(unit, op, global, shape_.compute);
       moves_.forward.push_back(move);
-      // A loss goes back inside F, nothing goes back from the embedding but to its table.
+      // The backward pass of a loss runs inside F. From the embedding, only the gradient of its
+      // table goes back.
       const bool is_inside = is_layer || unit.unit == "head";
       std::vector<TensorMove>& backward = is_read_by_loss(unit, op) ? moves_.forward
                                           : is_inside               ? moves_.backward_input
@@ -94,8 +95,8 @@ class MoveList {
     return move;
   }
 
-  // The moments of every image of a batch norm, and in its backward pass the sums of gradients. The
-  // first unit does all of that in W.
+  // Adds what a batch norm gathers: the moments of every image, and in its backward pass the sums
+  // of gradients. The whole backward pass of the first unit is W.
   void add_sums(const Graph& unit, const Op& op, bool is_again) {
     const int64_t channels = width_of(unit.values[size_t(op.inputs.front())]);
     const TensorMove move{.tensor = unit.unit + "." + op.name + ".moments",

@@ -77,7 +77,7 @@ std::vector<Strategy> over_tp(const Graph& graph, const Op& op, Placement residu
       return {all_alike(op, kInvariant)};
     case OpKind::Pixels:  // takes the rank's images out of the micro-batch
       return {all_alike(op, kInvariant, residual)};
-    case OpKind::Convolution:  // of whole images, with all filters
+    case OpKind::Convolution:  // reads whole images, and every rank has all filters
     case OpKind::BatchNorm:
     case OpKind::Pool:
     case OpKind::Flatten:

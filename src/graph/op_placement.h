@@ -45,18 +45,18 @@ ExpertStrategy expert_strategy(const StageShape& layout);
 // How the residual stream lies over the tp ranks: its tokens are parts with sequence parallelism.
 Placement residual_placement(const StageShape& layout);
 
-// Whether the tp ranks share out this axis, unless the dim says that they do not.
+// True if the tp ranks share out this axis, unless its dim says that they do not (Dim::is_whole).
 bool is_cut_by_tp(Axis axis);
 inline bool is_cut(const Dim& dim) { return is_cut_by_tp(dim.axis) && !dim.is_whole; }
-// Whether each tp rank has a part of the value's columns.
+// True if each tp rank has a part of the value's columns.
 bool has_cut_columns(const Value& value);
 // Over the tp ranks: a part of the rows, a part of the columns, or the whole parameter.
 Placement placement_of(const Param& param);
-// Whether the gradient of a parameter of the op, which every tp rank holds, is one addend of a sum
-// over them.
+// True if the gradient of a parameter of the op, which every tp rank holds, is one addend of a sum
+// over these ranks.
 bool grad_is_addend(const Op& op, const Param& param, const Strategy& over_tp);
-// Whether the op, whose rows are parts over tp, gathers sums of its own: those of a batch norm are
-// of all images.
+// True if the op gathers sums over tp by itself. A batch norm does so if each rank has a part of
+// the images, because its statistics are those of all images.
 bool gathers_sums(const Graph& graph, const Op& op);
 
 }  // namespace trireme

@@ -31,7 +31,7 @@ struct TokenCounts {
   int64_t sequences;
   int64_t all;
   int64_t residual;
-  int64_t first;  // of the part, in the whole
+  int64_t first;  // of the tokens that `residual` counts, within `all`
   bool is_split;  // each tp rank has its own part of the residual stream
 };
 
@@ -51,8 +51,8 @@ std::vector<DocumentTensor> document_tensors(const TokenCounts& tokens, const St
 std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelShard& shard,
                                  const StageShape& shape);
 
-// What the names of the tensors of an op that looks ahead begin with: "mtp.0.", the module; "" for
-// others. `tokens_T` and `targets_T` come from outside, like the tokens.
+// Returns the prefix of the names of the tensors of an op that looks ahead, which is that of its
+// module, such as "mtp.0."; "" for other ops. The executor fills `tokens_T` and `targets_T`.
 std::string ahead_prefix(const Op& op);
 
 // ModelSpec::lora_scale for every channel between the matrices of an adapter, and that place
@@ -71,7 +71,8 @@ inline constexpr const char* kLargestLogits = "logits.max_H";
 // Scratch of a convolution's backward pass; it has so many bytes.
 std::string convolution_scratch_name(int64_t bytes);
 
-// Scratch for what a rank's own images add to the sums of a batch norm, before they are gathered.
+// Returns the name of the scratch that has the sums of a batch norm over this rank's own images,
+// before those of all ranks are gathered.
 std::string batch_norm_part_name(int64_t channels);
 
 // The scratch in which sums over slices meet, by level of their tree.

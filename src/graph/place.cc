@@ -99,7 +99,7 @@ class Placer {
   std::vector<ValuePlacement> placements_;
 };
 
-// Samples and losses are no matrices.
+// Samples and losses, which are no matrices, are the same on all tp ranks.
 ValuePlacement border_placement(const Value& value, const StageShape& layout) {
   if (!is_matrix(value)) return {Placement::invariant()};
   return {has_cut_columns(value) ? Placement::shard(1) : residual_placement(layout)};

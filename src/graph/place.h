@@ -8,8 +8,8 @@
 namespace trireme {
 
 // How the input of a unit is given, and how its output must lie: token ids and losses are the same
-// on all tp ranks, everything between is the residual stream, or a part of the hidden units of two
-// dense layers.
+// on all tp ranks. Everything between is the residual stream, or hidden units between two dense
+// layers, of which each rank has a part.
 ValuePlacement input_placement(const Graph& graph, const StageShape& layout);
 ValuePlacement output_placement(const Graph& graph, const StageShape& layout);
 

@@ -51,10 +51,10 @@ Result<InterchangeModel> read_foreign_model(const std::string& path) {
                path + ": neither a folder with config.json nor a file of a known format"};
 }
 
-InterchangeModel without_unheld_modules(InterchangeModel model, ForeignFormat format) {
+InterchangeModel without_unsupported_modules(InterchangeModel model, ForeignFormat format) {
   const ModelSpec& spec = model.weights.model();
-  const bool holds_modules = format == ForeignFormat::HuggingFace && foreign_family(spec).ok();
-  if (spec.mtp_depth == 0 || holds_modules) return model;
+  const bool supports_modules = format == ForeignFormat::HuggingFace && foreign_family(spec).ok();
+  if (spec.mtp_depth == 0 || supports_modules) return model;
   Weights weights(without_modules(spec));
   for (const ParamSpec& param : weights.params()) {
     const std::span<const float> values = model.weights.at(param.name);

@@ -20,9 +20,9 @@ struct ForeignWriteOptions {
   Rounding rounding = Rounding::None;
   int64_t max_shard_bytes = int64_t{5} << 30;  // only for HuggingFace
 };
-// The model without the modules of multi-token prediction, and a note that says so, if the format
-// has no place for them.
-InterchangeModel without_unheld_modules(InterchangeModel model, ForeignFormat format);
+// If the format has no place for the modules of multi-token prediction, returns the model without
+// them and with a note that says so; otherwise returns the model as it is.
+InterchangeModel without_unsupported_modules(InterchangeModel model, ForeignFormat format);
 Status write_foreign_model(const InterchangeModel& model, const std::string& path,
                            const ForeignWriteOptions& options);
 

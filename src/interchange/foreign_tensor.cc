@@ -27,6 +27,7 @@ int64_t row_of_heads(const ForeignTensor& tensor, int64_t row, int64_t before, i
   return row / own * (all / tensor.heads) + before / tensor.heads + row % own;
 }
 
+// for_each_run for parameters that stand side by side: a run is a row of one of them.
 template <typename Visit>
 void for_each_row_side_by_side(const ForeignTensor& tensor, const Weights& weights, Visit&& visit) {
   const int64_t rows = tensor.shape[0], all_cols = tensor.shape[1];

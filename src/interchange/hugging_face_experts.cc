@@ -112,7 +112,7 @@ void read_deepseek_v3(const HuggingFaceFields& fields, ModelConfig& model) {
   }
   fields.refuse_flag("rope_interleave", false, "positions that turn the halves of a head");
   const int64_t dense = fields.count("first_k_dense_replace", 3);
-  // Of several modules with experts none is read: only one can have experts here.
+  // Several modules with experts are not read, because a model here can have only one of these.
   const int64_t modules = fields.count("num_nextn_predict_layers", 0);
   model.mtp_depth = modules == 1 || dense >= model.layers ? modules : 0;
   model.family = ModelFamily::Llama;

@@ -42,7 +42,7 @@ Result<InterchangeModel> read_hugging_face(const std::string& folder) {
   if (!config.ok()) return with_context(config.error(), folder);
   const ForeignFamily family = config->family;
   TRIREME_TRY(files, HuggingFaceWeights::open(folder, family));
-  // The library leaves the modules out when it saves a model, but not their number.
+  // When the library saves a model, it leaves out the modules, but config.json keeps their number.
   const std::string module = fmt::format("model.layers.{}.enorm.weight", config->model.layers);
   if (!files.has(module)) config->model.mtp_depth = 0;
   TRIREME_TRY(model, resolve_model(config->model, 0));

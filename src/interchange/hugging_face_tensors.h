@@ -18,7 +18,8 @@ inline constexpr const char* kFusedExperts = "model.layers.0.mlp.experts.gate_up
 struct HuggingFaceSpelling {
   ExpertSpelling experts = ExpertSpelling::Separate;
   double logit_scale = 1.0;
-  // The modules of DeepSeek-V3 have copies of embedding and head, which are written and not read.
+  // True to list the copies of embedding and head in the modules of DeepSeek-V3. They are written,
+  // but not read.
   bool has_copies = false;
 };
 

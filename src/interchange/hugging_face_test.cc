@@ -226,7 +226,7 @@ TEST_F(HuggingFace, TheModuleOfDeepSeekV3LiesBehindTheLastLayer) {
   }
 }
 
-// The library leaves the module out when it saves a model, but not the key.
+// When the library saves a model, it leaves out the module, but config.json keeps the key.
 TEST_F(HuggingFace, AModuleThatTheFilesLackIsLeftOut) {
   const InterchangeModel model = random_model("deepseek_v3_mtp");
   write(model);
@@ -247,12 +247,13 @@ TEST_F(HuggingFace, ModulesOfOtherModelsAreLeftOutWithANote) {
   config.mtp_depth = 2;
   InterchangeModel model{.config = config, .weights = Weights(*resolve_model(config, 0))};
   EXPECT_FALSE(write_hugging_face(model, folder(), {}).ok());
-  model = without_unheld_modules(std::move(model), ForeignFormat::HuggingFace);
+  model = without_unsupported_modules(std::move(model), ForeignFormat::HuggingFace);
   EXPECT_EQ(model.notes.size(), 1u);
   write(model);
   EXPECT_TRUE(read().ok());
-  EXPECT_TRUE(without_unheld_modules(random_model("deepseek_v3_mtp"), ForeignFormat::HuggingFace)
-                  .notes.empty());
+  EXPECT_TRUE(
+      without_unsupported_modules(random_model("deepseek_v3_mtp"), ForeignFormat::HuggingFace)
+          .notes.empty());
 }
 
 // All logits of Command R have a factor; ours have it in the gain of the final norm.

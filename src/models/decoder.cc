@@ -27,8 +27,9 @@ int64_t cache_width(const ModelSpec& model) {
                              : model.k_width() + model.v_width();
 }
 
-// How many tokens one expert takes does not follow those beside it, and no module looks ahead.
-ModelSpec generating(ModelSpec model) {
+// Returns the model that generates. Its experts have no capacity, so a token does not depend on
+// those beside it, and no module looks ahead.
+ModelSpec generating_model(ModelSpec model) {
   model = without_modules(std::move(model));
   model.capacity_factor = 0.0;
   return model;
@@ -69,8 +70,8 @@ StageUnits decoder_units(const ModelSpec& model, const ModelShard& shard, const 
 }  // namespace
 
 Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
-    : model_(shard_model(generating(model), {})), shape_{.compute = compute} {
-  const StageUnits units = decoder_units(generating(model), model_, shape_);
+    : model_(shard_model(generating_model(model), {})), shape_{.compute = compute} {
+  const StageUnits units = decoder_units(generating_model(model), model_, shape_);
   add_tables(units);
   memory_ = Buffer::allocate(tables_.scratch.bytes());
   const Frame frame(tables_.scratch, memory_.data());

@@ -70,8 +70,8 @@ class Stage {
   std::span<int32_t> tokens(int saved_slot) const;
   std::span<int32_t> targets(int saved_slot) const;
   std::span<const float> losses(int saved_slot) const;
-  // The same of the module that reads and predicts `ahead` positions ahead; empty where the stage
-  // does not end the model.
+  // The same for the module that looks `ahead` positions ahead, from 1 to mtp_depth(); empty if the
+  // stage has no head.
   std::span<int32_t> tokens_ahead(int64_t ahead, int saved_slot) const;
   std::span<int32_t> targets_ahead(int64_t ahead, int saved_slot) const;
   std::span<const float> losses_ahead(int64_t ahead, int saved_slot) const;
@@ -107,7 +107,7 @@ class Stage {
     std::vector<std::unique_ptr<OpBody>> ops;
     size_t first_op = 0;                        // of the ops of all units
     std::vector<Call> forward, again;           // again: what B and W need and is not stored
-    std::vector<Call> evaluation;               // F without training: what the output needs
+    std::vector<Call> evaluation;               // F without training: ops that the output needs
     std::array<std::vector<Call>, 3> backward;  // [Backward]
     MatrixAt copied_grad, input_grad;  // the gradient of the unit's input, where it lies elsewhere
     RouteAt route;

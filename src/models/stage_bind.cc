@@ -21,7 +21,7 @@ int gathering_of(const Graph& graph, const Op& op) {
   return -1;
 }
 
-// [op] whether the output of the unit depends on it.
+// Returns for each op whether the output of the unit depends on it.
 std::vector<bool> needed_by_output(const Graph& graph) {
   std::vector<bool> op_is_needed(graph.ops.size()), value_is_needed(graph.values.size());
   value_is_needed[size_t(graph.output)] = true;

@@ -240,7 +240,8 @@ class TestStage {
     return ContextChunks{model_.seq_len, shape_.cp, shape_.cp_rank}.whole_token(i);
   }
 
-  // Sum of the losses, in training with the weighted ones of the modules that look ahead.
+  // Returns the sum of the losses. In training it has the weighted losses of the modules that look
+  // ahead, too.
   double forward(bool training = true) {
     for (size_t layer = 0; layer < way_.routes.size(); ++layer) {
       const MatrixRef expert_Tk = route(int(layer)).expert_Tk;

@@ -17,7 +17,8 @@ class PixelsBody final : public OpBody {
   void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
 
  private:
-  int64_t first_, images_, sample_words_;  // this rank's images
+  int64_t first_, images_;  // the first of this rank's images, and their number
+  int64_t sample_words_;    // of one image
   TensorAt words_;
   MatrixAt y_PC_;
 };
@@ -54,7 +55,8 @@ class BatchNormBody final : public OpBody {
 
  private:
   void take_running_statistics(Ctx& ctx, const SlotMemory& m) const;
-  // Where the sums over this rank's images are written, and those of all images are gathered from.
+  // Returns the memory for the sums over this rank's own images, from which gather() makes those of
+  // all images.
   TensorRef own_sums(const SlotMemory& m, const TensorAt& all_B2C) const;
   void gather(Ctx& ctx, const SlotMemory& m, const TensorAt& all_B2C) const;
 

@@ -9,7 +9,8 @@
 namespace trireme {
 namespace {
 
-// The modules that look ahead share one weight in the loss.
+// Returns the factor of this loss in the sum that is trained. The modules that look ahead share one
+// weight.
 float scale_of(const Op& op, const ModelSpec& model) {
   return op.ahead == 0 ? 1.0f : static_cast<float>(model.mtp_loss_weight / double(model.mtp_depth));
 }

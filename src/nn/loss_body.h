@@ -56,7 +56,7 @@ class LossBody final : public OpBody {
   TensorAt targets_T_, loss_T_, max_T_, sum_T_, part_3t_, parts_3Rt_;
   MatrixAt dweight_VC_;
   bool adds_to_grad_;  // another loss has written the gradient of the head's weight
-  float grad_scale_;   // of the loss in the sum that is trained
+  float grad_scale_;   // factor of this loss in the sum that is trained
 };
 
 }  // namespace trireme

@@ -20,7 +20,7 @@ namespace {
 
 // Number of norm tensors of the embedding and the head, which may be in one bucket with a layer.
 constexpr double kSmallTensorsOfEnds = 4.0;
-// Tensors of a module of multi-token prediction that are not of its block.
+// Number of tensors of a module of multi-token prediction that are not in its block.
 constexpr double kTensorsBesideBlock = 8.0;
 
 double unaligned_bytes(const TensorTable& table) {

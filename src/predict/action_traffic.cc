@@ -198,7 +198,8 @@ class ActionTraffic::Work {
     }
     return count + (plan_.model.has_experts() ? num_modules(stage) : 0);
   }
-  // Modules of multi-token prediction, which have a block like a layer and recompute nothing.
+  // Returns the number of modules of multi-token prediction on a stage. Each has a block like that
+  // of a layer, and recomputes nothing.
   int64_t num_modules(const StageSpec& stage) const {
     return stage.has_head ? plan_.model.mtp_depth : 0;
   }

@@ -144,10 +144,12 @@ class Executor {
   void finish_gradients(Ctx& ctx);
   // Reads tokens and targets where the chunk has them, and the places of their documents.
   void read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample);
-  // The samples of the modules that look ahead, from those of the whole sequences. Behind the end
-  // of a sequence there is no target, and any token will do, because no loss depends on it.
+  // Fills the tokens and targets of the modules that look ahead from those of the whole sequences.
+  // Behind the end of a sequence there is no target, and any token will do, because no loss depends
+  // on it. `take(whole, part)` copies this rank's part.
   template <typename Take>
   void read_ahead(const Stage& stage, int saved_slot, const Take& take);
+  // Sets all targets of the slot to kIgnoredTarget.
   static void ignore_targets(const Stage& stage, int saved_slot);
   // True if the targets of the micro-batch count.
   bool counts(int microbatch) const;

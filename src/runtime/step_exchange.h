@@ -20,7 +20,8 @@ class StepExchange {
   void open();
   // `index`: of the micro-batch within the step, by context-parallel rank.
   void put_loss(int64_t index, double loss_sum, int64_t valid_tokens);
-  // The sum of the losses of the modules that look ahead; where there are any.
+  // Puts the sum of the losses of the modules that look ahead. Only a model that has some may call
+  // it. `index` is that of put_loss().
   void put_ahead_loss(int64_t index, double loss_sum);
   void add_expert_load(int64_t layer, std::span<const int32_t> load);
   void add_router_losses(int64_t layer, const RouterLosses& losses);

@@ -10,7 +10,7 @@ namespace trireme {
 
 // An entry of parallel.layers: how the tp ranks share out the layers that a pattern matches, in
 // which `*` stands for any text. It is matched with the name of a layer ("layers.5.fc") and with
-// what follows one of its dots ("fc"). The first entry that matches a layer says.
+// what follows one of its dots ("fc"). The first entry that matches a layer decides.
 struct LayerRule {
   std::string match;
   LayerStrategy strategy = LayerStrategy::Tensor;

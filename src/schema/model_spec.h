@@ -97,15 +97,15 @@ struct ModelSpec {
   int64_t sample_words() const { return reads_images() ? (image_bytes() + 3) / 4 : seq_len; }
 
   bool has_adapters() const { return lora_rank > 0; }
-  // Whether the head reads the embedding's table: as its weight, or in modules that look ahead.
+  // True if the head reads the embedding's table, as its weight or in modules that look ahead.
   bool head_reads_table() const { return tied_head || mtp_depth > 0; }
-  // Whether the uses of one table in embedding and head have gradients that are joined.
+  // True if the gradients of the uses of this table in embedding and head are joined.
   bool trains_tied_table() const { return head_reads_table() && !has_adapters(); }
   bool has_experts() const { return experts > 0; }
   bool has_experts(int64_t layer) const { return has_experts() && layer >= dense_layers; }
-  // Layers and modules with experts.
+  // Number of layers and modules that have experts.
   int64_t num_expert_layers() const { return has_experts() ? num_blocks() - dense_layers : 0; }
-  // Layers and modules: their blocks are alike.
+  // Number of layers and modules, each of which has a block.
   int64_t num_blocks() const { return layers + mtp_depth; }
   int64_t shared_width() const { return shared_experts * d_ff; }
   // Number of tokens of a micro-batch that an expert accepts.
@@ -135,7 +135,7 @@ ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size);
 // The same for a model that keeps the rules of schema/model_rules.h, or the first that it breaks.
 Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t data_vocab_size);
 
-// The model that generates and that others know: without the modules of multi-token prediction.
+// Returns the model without the modules of multi-token prediction, which is the one that generates.
 ModelSpec without_modules(ModelSpec model);
 
 // Into how many slices run.reproducible = "mesh" cuts every layer, whatever tp is.
