@@ -105,7 +105,7 @@ constexpr KeyPair kAcceleratePairs[] = {
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},
     {"parallel.sequence", Say::Code},
     {"parallel.tp_overlap", Say::Tuning},
-    {"parallel.layers", Say::Tuning},
+    {"parallel.layers", Say::Only, {}, "[]", kUsualStrategies},
     {"parallel.pair", Say::Tuning},
     {"parallel.context", Say::Code, "parallelism_config.parallelism_config_cp_comm_strategy"},
     {"parallel.bucket_bytes", Say::Tuning},

@@ -110,7 +110,7 @@ constexpr KeyPair kDeepspeedPairs[] = {
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},
     {"parallel.sequence", Say::Flag, "--sequence-parallel"},
     {"parallel.tp_overlap", Say::Tuning},
-    {"parallel.layers", Say::Tuning},
+    {"parallel.layers", Say::Only, {}, "[]", kUsualStrategies},
     {"parallel.pair", Say::Tuning},
     {"parallel.context", Say::Code, "--ds-sequence-parallel-size"},
     {"parallel.bucket_bytes", Say::Tuning},

@@ -111,6 +111,8 @@ TEST(Export, RefusesWhatATrainerCannotExpress) {
   const std::vector<Refused> all = {
       {JobTrainer::Megatron, "parallel.schedule=\"zb_h1\"", "parallel.schedule = \"zb_h1\""},
       {JobTrainer::Megatron, "memory.offload=\"all\"", "memory.offload = \"all\""},
+      {JobTrainer::Megatron, R"(parallel.layers=[{match = "mlp.*", strategy = "data"}])",
+       R"(parallel.layers = [{match = "mlp.*", strategy = "data"}])"},
       {JobTrainer::Megatron, "model.parallel_block=true", "model.parallel_block = true"},
       {JobTrainer::Megatron, "model.rope_theta=10000.5", "model.rope_theta = 10000.5"},
       {JobTrainer::Torchtitan, "parallel.zero=1", "parallel.zero = 1"},

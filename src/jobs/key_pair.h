@@ -37,6 +37,7 @@ struct KeyPair {
 inline constexpr std::string_view kNoImages = "its models read tokens";
 inline constexpr std::string_view kNoAdapters = "the job that we write trains every parameter";
 inline constexpr std::string_view kPlainRope = "the job that we write has no YaRN";
+inline constexpr std::string_view kUsualStrategies = "it has no strategies of single layers";
 inline constexpr std::string_view kNextToken =
     "the job that we write predicts the next token alone";
 inline constexpr std::string_view kPlainAttention =

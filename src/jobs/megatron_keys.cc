@@ -121,7 +121,7 @@ constexpr KeyPair kMegatronPairs[] = {
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},
     {"parallel.sequence", Say::Flag, "--sequence-parallel"},
     {"parallel.tp_overlap", Say::Tuning},
-    {"parallel.layers", Say::Tuning},
+    {"parallel.layers", Say::Only, {}, "[]", kUsualStrategies},
     {"parallel.pair", Say::Tuning},
     {"parallel.context", Say::Same, "--cp-comm-type", "p2p", {}, kContexts},
     {"parallel.bucket_bytes", Say::Tuning},

@@ -106,7 +106,7 @@ constexpr KeyPair kNanotronPairs[] = {
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},
     {"parallel.sequence", Say::Code, "parallelism.tp_mode"},
     {"parallel.tp_overlap", Say::Tuning},
-    {"parallel.layers", Say::Tuning},
+    {"parallel.layers", Say::Only, {}, "[]", kUsualStrategies},
     {"parallel.pair", Say::Tuning},
     {"parallel.context", Say::Only, {}, "\"ring\"", "it passes keys and values around a ring"},
     {"parallel.bucket_bytes", Say::Tuning},

@@ -108,7 +108,7 @@ constexpr KeyPair kTorchtitanPairs[] = {
     {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},
     {"parallel.sequence", Say::Code, "parallelism.enable_sequence_parallel"},
     {"parallel.tp_overlap", Say::Tuning},
-    {"parallel.layers", Say::Tuning},
+    {"parallel.layers", Say::Only, {}, "[]", kUsualStrategies},
     {"parallel.pair", Say::Tuning},
     {"parallel.context", Say::Code, "parallelism.context_parallel_rotate_method"},
     {"parallel.bucket_bytes", Say::Tuning},
