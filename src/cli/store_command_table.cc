@@ -111,7 +111,7 @@ Command store_scrub_command() {
       .options = with_place(
           options->place,
           {{.name = "new-disk",
-            .doc = "take every empty folder as a new disk, also where no disk is mounted or its "
+            .doc = "take every empty folder as a new disk, even if no disk is mounted there or its "
                    "server is drained",
             .target = &options->new_disk},
            json_option(options->json)}),
@@ -125,7 +125,7 @@ Command store_drain_command() {
           .summary = "Move all chunks of a server to others, also if the server is gone.",
           .details = "The server gets no new chunks from then on.",
           .arguments = {{.name = "SERVER",
-                         .doc = "its name in the status, such as s2, or its folder",
+                         .doc = "its name in the status, such as s2, or its folder or address",
                          .target = &options->server},
                         url_argument(options->url, "URL", "store://NAME, or NAME")},
           .options = with_place(options->place, {json_option(options->json)}),
