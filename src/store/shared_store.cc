@@ -55,55 +55,68 @@ std::string why_not(const Result<ServerDescription>& found, const StoreFile& fil
       record.address, identity.incarnation, record.incarnation);
 }
 
+Status check_numbers(const StoreFile& file, size_t num_servers, size_t num_domains) {
+  if (int(num_servers) < file.code.num_chunks() || num_servers > kMostServers) {
+    return usage(fmt::format("the code {} needs {} to {} servers, and {} were given",
+                             text_of(file.code), file.code.num_chunks(), kMostServers,
+                             num_servers));
+  }
+  if (num_domains == 0 || num_domains == num_servers) return Done{};
+  return usage(fmt::format("{} failure domains were given for {} servers; name one for each",
+                           num_domains, num_servers));
+}
+
+using Peers = std::vector<std::unique_ptr<StorePeer>>;
+
+// Asks servers of which none may belong to a store or be named twice.
+Result<std::vector<ServerDescription>> describe_free_servers(const Peers& peers) {
+  std::vector<ServerDescription> servers;
+  std::set<std::string> addresses;
+  for (const std::unique_ptr<StorePeer>& peer : peers) {
+    TRIREME_TRY(server, description_of(*peer));
+    if (server.identity.store != 0) {
+      return usage(
+          fmt::format("{} belongs to the store {} already; a store begins with empty folders",
+                      peer->address(), server.identity.store_name));
+    }
+    if (!addresses.insert(server.address).second) return usage(peer->address() + " is named twice");
+    servers.push_back(std::move(server));
+  }
+  return servers;
+}
+
 }  // namespace
 
 Status create_shared_store(StoreFile& file, const std::vector<std::string>& servers,
                            const std::vector<std::string>& domains, const StoreOptions& options) {
-  if (int(servers.size()) < file.code.num_chunks() || servers.size() > kMostServers) {
-    return usage(fmt::format("the code {} needs at least {} servers, and {} were given",
-                             text_of(file.code), file.code.num_chunks(), servers.size()));
-  }
-  if (!domains.empty() && domains.size() != servers.size()) {
-    return usage(fmt::format("{} failure domains were given for {} servers; name one for each",
-                             domains.size(), servers.size()));
-  }
+  TRIREME_TRY_DONE(check_numbers(file, servers.size(), domains.size()));
   TRIREME_TRY_DONE(check_secret(options.secret));
   const std::string secret = secret_of_store(options.secret);
+  Peers peers;
+  for (const std::string& address : servers) {
+    peers.push_back(std::make_unique<StorePeer>(address, secret));
+  }
+  TRIREME_TRY(assigned, describe_free_servers(peers));
   MetadataCommand create{.kind = CommandKind::Create};
   create.number = file.id;
   create.facts = {.id = file.id,
                   .name = file.name,
                   .code = file.code,
                   .most_chunk_bytes = options.most_chunk_bytes};
-  std::vector<std::unique_ptr<StorePeer>> peers;
-  std::vector<ServerDescription> assigned;
-  std::set<std::string> addresses;
-  for (size_t server = 0; server < servers.size(); ++server) {
-    peers.push_back(std::make_unique<StorePeer>(servers[server], secret));
-    TRIREME_TRY(found, description_of(*peers.back()));
-    if (found.identity.store != 0) {
-      return usage(
-          fmt::format("{} belongs to the store {} already; a store begins with empty "
-                      "folders",
-                      servers[server], found.identity.store_name));
-    }
-    if (!addresses.insert(found.address).second) {
-      return usage(servers[server] + " is named twice");
-    }
+  std::vector<LogServer> log_servers;
+  for (size_t server = 0; server < assigned.size(); ++server) {
+    ServerDescription& mine = assigned[server];
     const std::string name = fmt::format("s{}", server);
     create.servers.push_back({.name = name,
-                              .address = found.address,
-                              .domain = domains.empty() ? host_of(found.address) : domains[server],
-                              .capacity_bytes = found.free_bytes});
-    found.identity = {.store = file.id, .store_name = file.name, .server = name};
-    assigned.push_back(std::move(found));
+                              .address = mine.address,
+                              .domain = domains.empty() ? host_of(mine.address) : domains[server],
+                              .capacity_bytes = mine.free_bytes});
+    mine.identity = {.store = file.id, .store_name = file.name, .server = name};
+    if (server >= num_log_servers(assigned.size())) continue;
+    log_servers.push_back({mine.address, mine.log_address});
+    file.servers.push_back(mine.address);
   }
-  std::vector<LogServer> log_servers;
-  for (size_t server = 0; server < num_log_servers(servers.size()); ++server) {
-    log_servers.push_back({assigned[server].address, assigned[server].log_address});
-    file.servers.push_back(assigned[server].address);
-  }
-  for (size_t server = 0; server < servers.size(); ++server) {
+  for (size_t server = 0; server < assigned.size(); ++server) {
     assigned[server].log_servers = log_servers;
     TRIREME_TRY(done,
                 peers[server]->ask(
