@@ -25,7 +25,9 @@ namespace {
 constexpr std::chrono::milliseconds kLookEvery(5);
 constexpr double kSilenceS = 120.0;  // without a new step, beside the deadline of a wait
 constexpr double kHostS = 60.0;      // until a host that was cut off is used again
-constexpr int64_t kProgress = 2;     // new steps between two faults
+// Steps that must follow a fault before the next one. The job can still write two that it had done
+// before the fault, and two are new.
+constexpr int64_t kProgress = 4;
 constexpr double kLeastFullS = 0.3;  // of the disk
 constexpr int kLeastOnDisk = 2;      // checkpoints, of which one is damaged
 
@@ -99,6 +101,7 @@ class Storm {
     if (!is_done) return false;
     // Two kills may follow each other, but not three.
     is_pair_ = !is_pair_ && fault.kind == FaultKind::Kill;
+    look();  // because steps were done since the last look
     if (!is_pair_) needed_step_ = furthest_ + kProgress;
     end_.faults.push_back(std::move(injected));
     return true;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <tuple>
 #include <vector>
 
@@ -30,6 +31,12 @@ bool must_act(std::span<const WatchedRank> ranks, size_t index) {
   if (one.is_stopped || !one.sample.waits()) return true;
   const size_t peer = index_of(ranks, one.sample, one.sample.wait_peer);
   return peer != kNobody && is_left_behind(one.sample, ranks[peer].sample);
+}
+
+// True if the rank is between two epochs or at the beginning of one, where it needs all others.
+bool gathers(const WatchedRank& one) {
+  const RankPhase phase = one.sample.phase;
+  return phase == RankPhase::Start || phase == RankPhase::Compile || phase == RankPhase::Recover;
 }
 
 // Follows the waits to the rank that must act; kNobody if it is on another host or unknown.
@@ -65,6 +72,11 @@ std::optional<Blame> find_blamed(std::span<const WatchedRank> ranks) {
     const size_t end = end_of_waits(ranks, i);
     if (end != kNobody) ++waiting[end];
   }
+  const auto num_gathering = int(std::count_if(
+      ranks.begin(), ranks.end(), [](const auto& one) { return gathers(one) && !one.is_stopped; }));
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].is_stopped) waiting[i] += num_gathering;
+  }
   size_t blamed = kNobody;
   // The more ranks wait for it and the farther it is behind, the smaller is its key.
   const auto key = [&](size_t i) {
@@ -73,7 +85,6 @@ std::optional<Blame> find_blamed(std::span<const WatchedRank> ranks) {
   };
   for (size_t i = 0; i < ranks.size(); ++i) {
     const WatchedRank& one = ranks[i];
-    if (one.sample.epoch == 0 && one.is_stopped) continue;  // nobody can wait for it yet
     if (!must_act(ranks, i)) continue;
     const bool is_awaited = waiting[i] > 0 && one.silent_ns > one.budget_ns;
     const bool is_lost = !one.is_stopped && one.silent_ns > one.most_ns;

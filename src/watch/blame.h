@@ -35,7 +35,7 @@ struct Blame {
 // Ranks wait for a peer, which may wait for another one; the last one of such a chain, which does
 // not wait, holds up all of them. If there are several, the one that is behind, with the lowest
 // (step, call), is blamed. A rank whose awaited call the others have left behind does not count as
-// waiting.
+// waiting. Ranks that begin an epoch, or wait for the next one, also wait for a stopped rank.
 std::optional<Blame> find_blamed(std::span<const WatchedRank> ranks);
 
 // "in step 12, action 3, call 240": where a rank is, for people.

@@ -45,6 +45,26 @@ TEST(Blame, FallsOnARankThatDoesNotLeaveACompleteCall) {
   EXPECT_EQ(blamed({rank(0, 3, 9, 1, 6), rank(1, 3, 8, 0, 5)}), 1);
 }
 
+// Ranks that meet at the beginning of an epoch do not wait in a call yet. The stopped one may be
+// new, so that it has no epoch, or a survivor that has not left the old epoch.
+TEST(Blame, FallsOnAStoppedRankWhenTheOthersGather) {
+  for (const RankPhase gathering : {RankPhase::Start, RankPhase::Compile, RankPhase::Recover}) {
+    for (const uint64_t epoch : {0, 1}) {
+      WatchedRank stopped = rank(2, 3, 9), other = rank(1, 3, 9);
+      stopped.is_stopped = true;
+      stopped.sample.epoch = epoch;
+      EXPECT_EQ(blamed({other, stopped}), -1);
+      other.sample.phase = gathering;
+      EXPECT_EQ(blamed({other, stopped}), 2);
+      stopped.silent_ns = kBudgetNs;
+      EXPECT_EQ(blamed({other, stopped}), -1);
+      other.is_stopped = true;
+      stopped.silent_ns = kSilentNs;
+      EXPECT_EQ(blamed({other, stopped}), -1) << "the whole job was stopped";
+    }
+  }
+}
+
 TEST(Blame, FallsOnNobodyWithinTheBudgetOrWithoutReason) {
   WatchedRank busy = rank(1, 3, 8);
   busy.silent_ns = kBudgetNs;

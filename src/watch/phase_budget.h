@@ -20,7 +20,7 @@ class PhaseBudget {
   static constexpr double kFactor = 5.0;
   // The budget of a stopped process until enough steps are known. It can be short, because the
   // process does not work.
-  static constexpr int64_t kUnknownStoppedNs = 10'000'000'000;
+  static constexpr int64_t kUnknownStoppedNs = 2'000'000'000;
 
   // A step of the epoch is done, the `number`-th one from 1.
   void add_step(int64_t number, int64_t took_ns);

@@ -1,0 +1,286 @@
+#include <mutex>
+
+#include "checkpoint/held_part.h"
+#include "checkpoint/parity_file.h"
+#include "data/synthetic_source.h"
+#include "schema/parity_code.h"
+#include "schema/run_config_text.h"
+#include "train/kernel_choice.h"
+#include "train/memory_saver.h"
+#include "train/run_save_fixture.h"
+
+namespace trireme {
+namespace {
+
+using MemorySaveTest = SaveTest;
+
+// The newest checkpoint in memory and the one before it exist, until the next but one begins.
+TEST_F(MemorySaveTest, CheckpointsInMemoryReplaceEachOtherAndEndAfterAFailure) {
+  RunConfig config = saving(some_run());
+  config.parallel.dp = 2;
+  config.parallel.zero = 1;
+  const RunPlan plan = plan_of(config);
+  std::vector<std::string> messages;
+  run_ranks(2, [&](World& world) {
+    const SyntheticSource source(3, plan.model.vocab_size);
+    Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+    engine.init_params(1);
+    std::string folder = path("run");
+    MemorySaver memory(
+        engine, on_one_host(folder),
+        [&](const TrainPosition& at) { return request_in(folder, plan, at); },
+        [&](const std::string& message) {
+          if (world.rank() == 0) messages.push_back(message);
+        });
+    for (const int64_t step : {1, 2, 3}) {
+      memory.start({.step = step});
+      memory.finish();
+    }
+    EXPECT_EQ(memory.saved(), 3);
+    world.group().barrier();
+    EXPECT_FALSE(fs::exists(path("run/step-000001")));
+    for (const char* name : {"run/step-000002", "run/step-000003"}) {
+      EXPECT_TRUE(Checkpoint::open(path(name))->verify(1).empty());
+    }
+    world.group().barrier();
+    folder = path("none/none");
+    for (const int64_t step : {4, 5}) {
+      memory.start({.step = step});
+      memory.finish();
+    }
+    EXPECT_EQ(memory.saved(), 3);
+  });
+  EXPECT_TRUE(Checkpoint::open(path("run/step-000003"))->verify(1).empty());
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_TRUE(messages[0].starts_with("checkpoints in memory end: ")) << messages[0];
+}
+
+std::vector<RunConfig> updates_with_copies() {
+  std::vector<RunConfig> all;
+  const auto add = [&](auto&& set) {
+    all.push_back(saving(some_run()));
+    all.back().model.layers = 1;
+    all.back().batch.global_sequences = 2;
+    all.back().precision.compute = ComputeChoice::Bf16;
+    set(all.back());
+  };
+  add([](RunConfig&) {});
+  add([](RunConfig& c) { c.precision.compute = ComputeChoice::Fp32; });
+  add([](RunConfig& c) { c.optim.moment_dtype = StateChoice::Bf16; });
+  add([](RunConfig& c) { c.optim.name = OptimizerKind::Sgd; });
+  add([](RunConfig& c) {
+    c.optim.name = OptimizerKind::Muon;
+    c.optim.qk_clip = 1e-3;
+  });
+  add([](RunConfig& c) { c.optim.frozen = "embedding.*"; });
+  add([](RunConfig& c) {
+    c.parallel.dp = 2;
+    c.parallel.zero = 1;
+  });
+  return all;
+}
+
+// The newest checkpoint in memory is intact, and is that on disk, while the next update writes the
+// state elsewhere. The numbers are those of a run that keeps nothing in memory.
+TEST_F(MemorySaveTest, AnUpdateLeavesTheNewestCheckpointInMemoryAsItIs) {
+  int number = 0;
+  for (const RunConfig& config : updates_with_copies()) {
+    SCOPED_TRACE(to_toml(config));
+    const RunPlan plan = plan_of(config);
+    std::vector<double> wanted;
+    for (const int64_t every : {0, 1, 2}) {
+      const std::string root = path(std::to_string(number++));
+      fs::create_directories(root);
+      std::vector<double> losses;
+      run_ranks(plan.num_ranks(), [&](World& world) {
+        const SyntheticSource source(3, plan.model.vocab_size);
+        Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+        engine.init_params(1);
+        const auto fail = [](const std::string& message) { ADD_FAILURE() << message; };
+        const auto request = [&](const std::string& folder) {
+          return [&, folder](const TrainPosition& at) { return request_in(folder, plan, at); };
+        };
+        CheckpointSaver disk(engine, request(root + "/disk"), {});
+        MemorySaver memory(engine, on_one_host(root + "/memory"), request(root + "/memory"), fail);
+        std::string newest;
+        for (int64_t step = 1; step <= 5; ++step) {
+          const bool is_due = every > 0 && step % every == 0;
+          memory.expect_start(is_due);
+          const auto first = uint64_t((step - 1) * plan.global_sequences);
+          const double loss = engine.step(first, 1e-2).loss_sum;
+          if (world.rank() == 0) losses.push_back(loss);
+          world.group().barrier();
+          if (!newest.empty()) {
+            EXPECT_TRUE(Checkpoint::open(root + "/memory/" + newest)->verify(1).empty());
+            auto in_memory = files_below(root + "/memory/" + newest);
+            in_memory.erase(kHostsFile);
+            EXPECT_TRUE(in_memory == files_below(root + "/disk/" + newest)) << newest;
+          }
+          world.group().barrier();
+          if (!is_due) continue;
+          memory.start({.step = step});
+          memory.finish();
+          EXPECT_TRUE(disk.save({.step = step}).ok());
+          newest = step_folder_name(step);
+        }
+      });
+      if (every == 0) wanted = losses;
+      EXPECT_EQ(losses, wanted) << every;
+    }
+  }
+}
+
+// A run that goes back to a step on disk has no checkpoint in memory until the next step is kept
+// there. That one is intact and has the state of the new steps.
+TEST_F(MemorySaveTest, NoCheckpointInMemoryLiesOnAWayThatTheRunHasLeft) {
+  RunConfig config = saving(some_run());
+  config.parallel.dp = 2;
+  config.parallel.zero = 1;
+  const RunPlan plan = plan_of(config);
+  run_ranks(2, [&](World& world) {
+    const SyntheticSource source(3, plan.model.vocab_size);
+    Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+    engine.init_params(1);
+    const auto request = [&](const std::string& folder) {
+      return [&, folder](const TrainPosition& at) { return request_in(folder, plan, at); };
+    };
+    CheckpointSaver disk(engine, request(path("disk")), {});
+    MemorySaver memory(engine, on_one_host(path("memory")), request(path("memory")),
+                       [](const std::string& message) { ADD_FAILURE() << message; });
+    memory.remove_newest();  // there is none yet
+    const auto train_step = [&](int64_t step) {
+      memory.expect_start(true);
+      engine.step(uint64_t((step - 1) * plan.global_sequences), 1e-2);
+    };
+    train_step(1);
+    memory.start({.step = 1});
+    EXPECT_TRUE(disk.save({.step = 1}).ok());
+    train_step(2);
+    memory.start({.step = 2});
+    train_step(3);
+    world.group().barrier();
+    EXPECT_TRUE(fs::exists(path("memory/step-000002")));
+    world.group().barrier();
+    memory.remove_newest();
+    EXPECT_TRUE(restore(*Checkpoint::open(path("disk/step-000001")), plan, engine).ok());
+    world.group().barrier();
+    EXPECT_FALSE(fs::exists(path("memory/step-000002")));
+    train_step(2);
+    memory.start({.step = 2});
+    memory.finish();
+    EXPECT_TRUE(disk.save({.step = 2}).ok());
+  });
+  EXPECT_TRUE(Checkpoint::open(path("memory/step-000002"))->verify(1).empty());
+  auto in_memory = files_below(path("memory/step-000002"));
+  in_memory.erase(kHostsFile);
+  EXPECT_TRUE(in_memory == files_below(path("disk/step-000002")));
+}
+
+// Trains three steps on ranks that lie on `host_of`, and keeps each of them in memory.
+struct KeptOnHosts {
+  std::vector<double> losses;
+  std::vector<int64_t> sent_bytes;  // [rank]
+  std::string differences;
+};
+
+KeptOnHosts keep_on_hosts(const RunPlan& plan, const std::string& root,
+                          const std::vector<int>& host_of) {
+  KeptOnHosts kept{
+      .losses = {}, .sent_bytes = std::vector<int64_t>(host_of.size()), .differences = ""};
+  std::mutex mutex;
+  run_ranks(plan.num_ranks(), [&](World& world) {
+    const SyntheticSource source(3, plan.model.vocab_size);
+    Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+    engine.init_params(1);
+    const std::string host = "host" + std::to_string(host_of[size_t(world.rank())]);
+    const MemoryTier tier{.place = {host, root + "/" + host},
+                          .job = 5,
+                          .epoch = 2,
+                          .parity = parse_parity(plan.config.checkpoint.parity).value()};
+    MemorySaver memory(
+        engine, tier,
+        [&](const TrainPosition& at) { return request_in(root + "/" + host, plan, at); },
+        [](const std::string& message) { ADD_FAILURE() << message; });
+    for (int64_t step = 1; step <= 3; ++step) {
+      const auto first_sample = uint64_t((step - 1) * plan.global_sequences);
+      const StepResult result = engine.step(first_sample, 1e-2, false, {});
+      memory.finish();
+      if (world.rank() == 0) kept.losses.push_back(result.loss_sum);
+      memory.start({.step = step});
+    }
+    memory.finish();
+    const std::lock_guard lock(mutex);
+    kept.sent_bytes[size_t(world.rank())] = memory.sent_bytes();
+    if (engine.peak_bytes() != engine.rank_plan().memory.peak_bytes) {
+      kept.differences += "the peak is not the planned one; ";
+    }
+  });
+  return kept;
+}
+
+std::vector<RunConfig> layouts_on_hosts() {
+  std::vector<RunConfig> all;
+  for (const int zero : {0, 1, 3}) {
+    RunConfig config = saving(some_run());
+    config.parallel.dp = 4;
+    config.batch.global_sequences = 4;
+    config.parallel.zero = zero;
+    config.checkpoint.memory_every = 1;
+    all.push_back(config);
+  }
+  all.push_back(all[1]);
+  all.back().parallel.dp = all.back().parallel.pp = 2;
+  return all;
+}
+
+// Each host has its ranks' shards and intact parity, and a rank sends its shard once for every
+// parity piece of its group: the copy of two hosts, and 2+1 over three of them.
+TEST_F(MemorySaveTest, HostsKeepPartsAndParityOfEachOther) {
+  int number = 0;
+  for (const RunConfig& config : layouts_on_hosts()) {
+    SCOPED_TRACE(to_toml(config));
+    const RunPlan plan = plan_of(config);
+    RunConfig without = config;
+    without.checkpoint.memory_every = 0;
+    EXPECT_EQ(plan.arena_bytes() - plan_of(without).arena_bytes(), 4 * kMoveBufferBytes);
+    std::vector<double> losses;
+    for (const std::vector<int>& host_of :
+         {std::vector<int>{0, 0, 1, 1}, {0, 1, 1, 2}, {0, 0, 0, 0}}) {
+      const std::string root = path(std::to_string(number++));
+      for (const int host : host_of) fs::create_directories(root + "/host" + std::to_string(host));
+      const KeptOnHosts kept = keep_on_hosts(plan, root, host_of);
+      EXPECT_EQ(kept.differences, "");
+      if (losses.empty()) losses = kept.losses;
+      EXPECT_EQ(kept.losses, losses);
+      const int num_parity = host_of.back() == 0 ? 0 : 1;
+      for (int rank = 0; rank < 4; ++rank) {
+        const std::string folder = root + "/host" + std::to_string(host_of[size_t(rank)]);
+        std::vector<std::string> problems;
+        const std::vector<FoundPart> parts = find_parts(folder, 5, problems);
+        ASSERT_EQ(parts.size(), 2u);
+        EXPECT_EQ(parts[0].record.step, 3);
+        EXPECT_EQ(parts[0].record.num_parity, num_parity);
+        for (const FoundPart& part : parts) {
+          ASSERT_TRUE(check_part(part, 1, nullptr, problems).ok());
+        }
+        EXPECT_EQ(problems, std::vector<std::string>{});
+        const std::string shard = folder + "/step-000003/" + shard_file_name(rank, 0);
+        const int64_t bytes = fs::exists(shard) ? int64_t(fs::file_size(shard)) : 0;
+        EXPECT_EQ(kept.sent_bytes[size_t(rank)], 3 * num_parity * bytes);
+      }
+    }
+    // Two hosts have copies of each other.
+    const std::string root = path(std::to_string(number - 3));
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string own = root + "/host" + std::to_string(rank / 2) + "/step-000003/";
+      const std::string other = root + "/host" + std::to_string(1 - rank / 2) + "/step-000003/";
+      if (!fs::exists(own + shard_file_name(rank, 0))) continue;
+      const auto shards = files_below(own), copies = files_below(other);
+      EXPECT_TRUE(copies.at(parity_file_name(rank % 2, 0))
+                      .starts_with(shards.at(shard_file_name(rank, 0))));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
