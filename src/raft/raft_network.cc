@@ -1,9 +1,8 @@
 #include "raft/raft_network.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 
-#include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "base/crc32c.h"
@@ -18,9 +17,7 @@ constexpr size_t kHeadBytes = 4 + 8 + 8 + 4;
 constexpr int64_t kMostMessageBytes = int64_t{4} << 30;  // a snapshot is one message
 constexpr size_t kMostFrames = 256;                      // that wait for one server
 constexpr size_t kMostQueuedBytes = size_t{64} << 20;    // of these
-constexpr size_t kMostVisits = 256;
 constexpr size_t kMostPeers = 64;
-constexpr int kPollMs = 50;
 constexpr double kConnectS = 0.5;
 constexpr double kTransferS = 30.0;
 constexpr double kSilenceS = 10.0;
@@ -64,30 +61,26 @@ Result<RaftMessage> receive_message(const Socket& socket) {
   return std::move(message);
 }
 
-bool waits_for_bytes(const Socket& socket) {
-  pollfd entry{socket.fd(), POLLIN, 0};
-  return ::poll(&entry, 1, kPollMs) > 0;
-}
-
 }  // namespace
 
-RaftNetwork::RaftNetwork(Socket listener, const std::string& secret, TcpLog log, Receiver receiver)
-    : secret_(secret_of_servers(secret)),
-      log_(log),
-      receiver_(std::move(receiver)),
-      reception_(std::move(listener), secret_, std::move(log)),
-      address_(reception_.address()),
-      thread_([this] { receive_visitors(); }) {}
+RaftNetwork::RaftNetwork(Socket listener, const std::string& secret, TcpLog log,
+                         const Receiver& receiver)
+    : secret_(secret_of_servers(secret)), log_(std::move(log)), address_(own_address(listener)) {
+  const auto receive_one = [receiver](const Socket& socket) -> Status {
+    TRIREME_TRY(message, receive_message(socket));
+    receiver(std::move(message));
+    return Done{};
+  };
+  visits_ = std::make_unique<Visits>(Reception(std::move(listener), secret_, log_),
+                                     VisitLimits{.silence_s = kSilenceS}, log_,
+                                     [receive_one] { return receive_one; });
+}
 
 RaftNetwork::~RaftNetwork() {
+  visits_.reset();  // because those who receive also send
   {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
-  }
-  thread_.join();
-  for (Visit& visit : visits_) {
-    ::shutdown(visit.socket.fd(), SHUT_RDWR);
-    visit.thread.join();
   }
   for (auto& [address, peer] : peers_) {
     {
@@ -100,82 +93,9 @@ RaftNetwork::~RaftNetwork() {
   }
 }
 
-bool RaftNetwork::is_stopping() {
-  const std::lock_guard lock(mutex_);
-  return is_stopping_;
-}
-
 void RaftNetwork::say(const std::string& sentence) {
   if (log_) log_(sentence);
 }
-
-// ---- Receiving ----
-
-void RaftNetwork::receive_visitors() {
-  while (!is_stopping()) {
-    try {
-      let_in_visitors();
-    } catch (const std::exception& exception) {  // such as memory or threads that have run out
-      say(std::string("a connection of a server was refused: ") + exception.what());
-      std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
-    }
-  }
-}
-
-void RaftNetwork::let_in_visitors() {
-  const auto judge = [](const Hello&) { return Verdict::Welcome; };
-  auto visitors = reception_.receive({.purpose = Purpose::Agent}, judge, kPollMs);
-  if (!visitors) {
-    say(visitors.error().message);
-    std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
-    return;
-  }
-  for (auto visit = visits_.begin(); visit != visits_.end();) {
-    std::unique_lock lock(mutex_);
-    const bool has_ended = visit->has_ended;
-    lock.unlock();
-    if (has_ended) visit->thread.join();
-    visit = has_ended ? visits_.erase(visit) : std::next(visit);
-  }
-  for (Reception::Visitor& visitor : *visitors) {
-    if (visits_.size() >= kMostVisits) break;
-    prepare_for_messages(visitor.socket, kSilenceS);
-    Visit& visit = visits_.emplace_back();
-    visit.socket = std::move(visitor.socket);
-    try {
-      visit.thread = std::thread([this, &visit] { receive_messages(visit); });
-    } catch (...) {
-      visits_.pop_back();
-      throw;
-    }
-  }
-}
-
-void RaftNetwork::receive_messages(Visit& visit) {
-  const std::string peer = peer_address(visit.socket);
-  const auto receive_one = [&]() -> Status {
-    TRIREME_TRY(message, receive_message(visit.socket));
-    receiver_(std::move(message));
-    return Done{};
-  };
-  while (!is_stopping()) {
-    if (!waits_for_bytes(visit.socket)) continue;
-    Status status = Done{};
-    try {
-      status = receive_one();
-    } catch (const std::exception& exception) {
-      status = error_of(exception);
-    }
-    if (status) continue;
-    say("lost the connection from " + peer + ": " + status.error().message);
-    break;
-  }
-  ::shutdown(visit.socket.fd(), SHUT_RDWR);
-  const std::lock_guard lock(mutex_);
-  visit.has_ended = true;
-}
-
-// ---- Sending ----
 
 std::shared_ptr<const std::string> RaftNetwork::encoded(
     const std::shared_ptr<const LogSnapshot>& snapshot) {
@@ -195,7 +115,12 @@ RaftNetwork::Peer* RaftNetwork::peer_at(const std::string& address) {
   if (found != peers_.end()) return found->second.get();
   if (peers_.size() >= kMostPeers) return nullptr;
   auto peer = std::make_unique<Peer>();
-  peer->thread = std::thread([this, address, to = peer.get()] { send_frames(address, *to); });
+  try {
+    peer->thread = std::thread([this, address, to = peer.get()] { send_frames(address, *to); });
+  } catch (const std::system_error& error) {  // a message may be lost, and is sent again
+    say("no message goes to " + address + " now: " + error.what());
+    return nullptr;
+  }
   return (peers_[address] = std::move(peer)).get();
 }
 

@@ -3,14 +3,13 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 
-#include "comm/tcp/handshake.h"
+#include "comm/tcp/visits.h"
 #include "raft/raft_message.h"
 
 namespace trireme {
@@ -23,7 +22,7 @@ class RaftNetwork {
   // Called by several threads, one message at a time for each sender.
   using Receiver = std::function<void(RaftMessage)>;
 
-  RaftNetwork(Socket listener, const std::string& secret, TcpLog log, Receiver receiver);
+  RaftNetwork(Socket listener, const std::string& secret, TcpLog log, const Receiver& receiver);
   ~RaftNetwork();
 
   const std::string& address() const { return address_; }
@@ -44,37 +43,25 @@ class RaftNetwork {
     bool is_stopping = false;
     std::thread thread;
   };
-  struct Visit {
-    Socket socket;
-    bool has_ended = false;  // guarded by mutex_
-    std::thread thread;
-  };
 
-  void receive_visitors();
-  void let_in_visitors();
-  void receive_messages(Visit& visit);
   void send_frames(const std::string& address, Peer& peer);
   Status send_frame(const std::string& address, Peer& peer, Socket& socket, const Frame& frame);
   Peer* peer_at(const std::string& address);
   std::shared_ptr<const std::string> encoded(const std::shared_ptr<const LogSnapshot>& snapshot);
   void say(const std::string& sentence);
-  bool is_stopping();
 
   const std::string secret_;
   const TcpLog log_;
-  const Receiver receiver_;
-  Reception reception_;
   const std::string address_;
 
   std::mutex mutex_;
   bool is_stopping_ = false;                            // guarded by mutex_
-  std::list<Visit> visits_;                             // of the thread that receives visitors
   std::map<std::string, std::unique_ptr<Peer>> peers_;  // by address; guarded by mutex_
   // The snapshot that was encoded last, and its bytes, for as long as a frame needs them. They
   // belong to the thread that calls send().
   std::weak_ptr<const LogSnapshot> snapshot_;
   std::weak_ptr<const std::string> snapshot_bytes_;
-  std::thread thread_;
+  std::unique_ptr<Visits> visits_;
 };
 
 }  // namespace trireme

@@ -1,7 +1,6 @@
 #include "store/store_server.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <charconv>
@@ -25,6 +24,7 @@ constexpr const char* kLogFileOfServer = "/log.json";
 constexpr const char* kEpochFile = "/epoch";
 constexpr int64_t kMostLogFileBytes = 65536;
 constexpr double kJoinS = 20.0;
+constexpr size_t kMostClients = 512;
 
 Status write_log_servers(const std::string& folder, const ServerDescription& description) {
   nlohmann::ordered_json servers = nlohmann::ordered_json::array();
@@ -87,7 +87,9 @@ Result<std::unique_ptr<StoreServer>> StoreServer::open(StoreServerOptions option
   const bool is_known = fs::exists(server->options_.folder + "/store.json");
   TRIREME_TRY_DONE(server->start());
   StoreServer* const self = server.get();
-  server->thread_ = std::thread([self] { self->receive_visitors(); });
+  self->visits_ =
+      std::make_unique<Visits>(std::move(*self->reception_), VisitLimits{.most = kMostClients},
+                               self->options_.log, [self] { return self->serves_visitor(); });
   if (is_known && !self->options_.join.empty()) TRIREME_TRY_DONE(self->join_store(true));
   return server;
 }
@@ -224,17 +226,7 @@ Status StoreServer::enter_metadata(RemoteLog& log, ServerDescription theirs, boo
   return Done{};
 }
 
-StoreServer::~StoreServer() {
-  {
-    const std::lock_guard lock(visits_mutex_);
-    is_stopping_ = true;
-  }
-  if (thread_.joinable()) thread_.join();
-  for (Visit& visit : visits_) {
-    ::shutdown(visit.socket.fd(), SHUT_RDWR);
-    visit.thread.join();
-  }
-}
+StoreServer::~StoreServer() = default;
 
 ServerDescription StoreServer::description() {
   const std::lock_guard lock(mutex_);

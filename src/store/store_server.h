@@ -1,14 +1,11 @@
 #pragma once
 
-#include <condition_variable>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include "base/file_lock.h"
-#include "comm/tcp/handshake.h"
+#include "comm/tcp/visits.h"
 #include "raft/raft_server.h"
 #include "store/chunk_folder.h"
 #include "store/metadata.h"
@@ -30,7 +27,7 @@ struct StoreServerOptions {
 // also keep its metadata. The folder says which server it is: `store.json` names the store, the
 // server and the disk, `log.json` the servers that keep the metadata, and `log/` has the copy of
 // the metadata. One thread for each connection answers requests. If a request fails, the client
-// gets the error. If a connection fails, it ends, and the log says why.
+// gets the error.
 class StoreServer {
  public:
   // A folder that belongs to a store serves it again. An empty one becomes a new server of the
@@ -44,12 +41,6 @@ class StoreServer {
   ServerDescription description();
 
  private:
-  struct Visit {
-    Socket socket;
-    bool has_ended = false;  // guarded by visits_mutex_
-    std::thread thread;
-  };
-
   explicit StoreServer(StoreServerOptions options) : options_(std::move(options)) {}
   Status start();
   Status start_log();
@@ -61,21 +52,18 @@ class StoreServer {
   // Tells the metadata of this server and its disk. `theirs` describes a server of the store.
   Status enter_metadata(RemoteLog& log, ServerDescription theirs, bool is_known);
 
-  void receive_visitors();
-  void let_in_visitors();
-  void serve(Visit& visit);
-  Status serve_one(Visit& visit, std::span<std::byte> buffer);
+  Visits::Serve serves_visitor();
+  Status serve_one(const Socket& socket, std::span<std::byte> buffer);
   StoreReply answer(const StoreRequest& request, std::span<std::byte> payload,
                     std::span<const std::byte>& back);
   Status check_fence(const StoreRequest& request);
   Status assign(const StoreRequest& request);
   Result<StoreReply> list(const StoreRequest& request);
   Result<StoreReply> ask_log(const StoreRequest& request);
-  bool is_stopping();
 
   const StoreServerOptions options_;
   std::unique_ptr<FileLock> lock_;
-  std::unique_ptr<Reception> reception_;
+  std::unique_ptr<Reception> reception_;  // empty once visitors are received
   Socket log_listener_;
 
   // Guards everything up to the empty line. `chunks_` is set once, so a request that has passed
@@ -87,10 +75,7 @@ class StoreServer {
   std::unique_ptr<Metadata> metadata_;
   std::shared_ptr<RaftServer> log_;
 
-  std::mutex visits_mutex_;
-  bool is_stopping_ = false;  // guarded by visits_mutex_
-  std::list<Visit> visits_;   // of the thread that receives visitors
-  std::thread thread_;
+  std::unique_ptr<Visits> visits_;
 };
 
 }  // namespace trireme

@@ -1,8 +1,6 @@
 // How a server of a store receives requests and answers them.
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,10 +14,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kServerPollMs = 50;
-constexpr size_t kMostClients = 512;
 constexpr double kRequestS = 30.0;  // at most, to receive a request, for the log, or for a reply
-constexpr double kClientSilenceS = 10.0;
 
 StoreReply reply_of(const Error& error) { return {.error = error}; }
 StoreReply reply_of(const Status& status) {
@@ -31,85 +26,20 @@ StoreReply reply_of(Result<StoreReply> reply) {
 
 }  // namespace
 
-bool StoreServer::is_stopping() {
-  const std::lock_guard lock(visits_mutex_);
-  return is_stopping_;
-}
-
-void StoreServer::receive_visitors() {
-  while (!is_stopping()) {
-    try {
-      let_in_visitors();
-    } catch (const std::exception& exception) {  // such as memory or threads that have run out
-      if (options_.log) options_.log(std::string("a client was refused: ") + exception.what());
-      std::this_thread::sleep_for(std::chrono::milliseconds(kServerPollMs));
-    }
-  }
-}
-
-void StoreServer::let_in_visitors() {
-  const auto judge = [](const Hello&) { return Verdict::Welcome; };
-  auto visitors = reception_->receive({.purpose = Purpose::Agent}, judge, kServerPollMs);
-  if (!visitors.ok()) {
-    if (options_.log) options_.log(visitors.error().message);
-    std::this_thread::sleep_for(std::chrono::milliseconds(kServerPollMs));
-    return;
-  }
-  for (auto visit = visits_.begin(); visit != visits_.end();) {
-    std::unique_lock lock(visits_mutex_);
-    const bool has_ended = visit->has_ended;
-    lock.unlock();
-    if (has_ended) visit->thread.join();
-    visit = has_ended ? visits_.erase(visit) : std::next(visit);
-  }
-  for (Reception::Visitor& visitor : *visitors) {
-    if (visits_.size() >= kMostClients) break;
-    prepare_for_messages(visitor.socket, kClientSilenceS);
-    Visit& visit = visits_.emplace_back();
-    visit.socket = std::move(visitor.socket);
-    try {
-      visit.thread = std::thread([this, &visit] { serve(visit); });
-    } catch (...) {
-      visits_.pop_back();
-      throw;
-    }
-  }
-}
-
-void StoreServer::serve(Visit& visit) {
-  const auto serve_all = [&]() -> Status {
-    BlockBuffer buffer(kMostChunkBytes);
-    while (!is_stopping()) {
-      pollfd entry{visit.socket.fd(), POLLIN, 0};
-      if (::poll(&entry, 1, kServerPollMs) <= 0) continue;
-      char byte = 0;
-      if (::recv(visit.socket.fd(), &byte, 1, MSG_PEEK) == 0) break;  // the client has gone
-      TRIREME_TRY_DONE(serve_one(visit, buffer.bytes()));
-    }
-    return Done{};
+Visits::Serve StoreServer::serves_visitor() {
+  return [this, buffer = std::make_shared<BlockBuffer>(kMostChunkBytes)](const Socket& socket) {
+    return serve_one(socket, buffer->bytes());
   };
-  Status status = Done{};
-  try {
-    status = serve_all();
-  } catch (const std::exception& exception) {
-    status = error_of(exception);
-  }
-  if (!status.ok() && options_.log && !is_stopping()) {
-    options_.log("a connection has ended: " + status.error().message);
-  }
-  ::shutdown(visit.socket.fd(), SHUT_RDWR);
-  const std::lock_guard lock(visits_mutex_);
-  visit.has_ended = true;
 }
 
-Status StoreServer::serve_one(Visit& visit, std::span<std::byte> buffer) {
+Status StoreServer::serve_one(const Socket& socket, std::span<std::byte> buffer) {
   std::span<std::byte> payload = buffer;
-  TRIREME_TRY(head, receive_store_frame(visit.socket, payload, Deadline::after(kRequestS)));
+  TRIREME_TRY(head, receive_store_frame(socket, payload, Deadline::after(kRequestS)));
   TRIREME_TRY(request, unpack_request(head));
   std::span<const std::byte> back;
   const std::span<std::byte> room = request.op == StoreOp::Read ? buffer : payload;
   const StoreReply reply = answer(request, room, back);
-  return send_store_frame(visit.socket, pack_reply(reply), back, Deadline::after(kRequestS));
+  return send_store_frame(socket, pack_reply(reply), back, Deadline::after(kRequestS));
 }
 
 StoreReply StoreServer::answer(const StoreRequest& request, std::span<std::byte> payload,
