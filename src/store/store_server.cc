@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLogFileOfServer = "/log.json";
-constexpr const char* kEpochFile = "/epoch";
 constexpr int64_t kMostLogFileBytes = 65536;
 constexpr double kJoinS = 20.0;
 constexpr size_t kMostClients = 512;
@@ -55,8 +54,8 @@ Status read_log_servers(const std::string& folder, ServerDescription& descriptio
   return Done{};
 }
 
-uint64_t read_epoch(const std::string& folder) {
-  const Result<std::string> text = read_text_file(folder + kEpochFile, 64);
+uint64_t read_epoch(const std::string& path) {
+  const Result<std::string> text = read_text_file(path, 64);
   uint64_t epoch = 0;
   if (text.ok()) std::from_chars(text->data(), text->data() + text->size(), epoch);
   return epoch;
@@ -121,7 +120,7 @@ Status StoreServer::start() {
   description_.address = reception_->address();
   description_.log_address = own_address(log_listener_);
   if (!is_known) return options_.join.empty() ? Status(Done{}) : join_store(false);
-  epoch_ = read_epoch(folder);
+  epoch_ = read_epoch(epoch_path());
   chunks_ = std::make_shared<ChunkFolder>(folder, description_.identity.store, nullptr);
   TRIREME_TRY_DONE(start_log());
   TRIREME_TRY(unfinished, chunks_->remove_unfinished());

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 
 #include "base/file_lock.h"
@@ -42,6 +43,7 @@ class StoreServer {
 
  private:
   explicit StoreServer(StoreServerOptions options) : options_(std::move(options)) {}
+  std::string epoch_path() const { return options_.folder + "/epoch"; }
   Status start();
   Status start_log();
   // Makes an empty folder that of the server which `description` names.
@@ -57,6 +59,7 @@ class StoreServer {
   StoreReply answer(const StoreRequest& request, std::span<std::byte> payload,
                     std::span<const std::byte>& back);
   Status check_fence(const StoreRequest& request);
+  Status raise_epoch(uint64_t epoch);
   Status assign(const StoreRequest& request);
   Result<StoreReply> list(const StoreRequest& request);
   Result<StoreReply> ask_log(const StoreRequest& request);
@@ -75,6 +78,8 @@ class StoreServer {
   std::unique_ptr<Metadata> metadata_;
   std::shared_ptr<RaftServer> log_;
 
+  // Held by the requests of a maintainer that are served, and alone while epoch_ rises.
+  std::shared_mutex maintenance_;
   std::unique_ptr<Visits> visits_;
 };
 

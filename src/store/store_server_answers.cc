@@ -49,7 +49,14 @@ StoreReply StoreServer::answer(const StoreRequest& request, std::span<std::byte>
   if (request.op == StoreOp::Apply || request.op == StoreOp::Query) {
     return reply_of(ask_log(request));
   }
-  if (const Status fence = check_fence(request); !fence.ok()) return reply_of(fence.error());
+  std::shared_lock maintains(maintenance_, std::defer_lock);
+  Status fence = check_fence(request);
+  if (fence.ok() && request.epoch != 0) {
+    fence = raise_epoch(request.epoch);
+    maintains.lock();
+    if (fence.ok()) fence = check_fence(request);
+  }
+  if (!fence.ok()) return reply_of(fence.error());
   if (request.op == StoreOp::Write) {
     return reply_of(chunks_->write(request.chunk, payload, request.checksum));
   }
@@ -61,9 +68,23 @@ StoreReply StoreServer::answer(const StoreRequest& request, std::span<std::byte>
   return {.state = read.state, .text = read.why};
 }
 
-// Requests of a maintainer may still arrive after a newer one has begun. The epoch of the newer one
-// is written to the disk before anything is done for it, so that a server refuses the older one
-// after a restart, too.
+// Requests of a maintainer may still arrive, or be at work, after a newer one has begun. So the
+// epoch of the newer one waits until the older requests are done, and is written to the disk before
+// anything is done for it: a server refuses the older maintainer after a restart, too.
+Status StoreServer::raise_epoch(uint64_t epoch) {
+  const auto is_new = [&] {
+    const std::lock_guard lock(mutex_);
+    return epoch > epoch_;
+  };
+  if (!is_new()) return Done{};
+  const std::unique_lock alone(maintenance_);
+  if (!is_new()) return Done{};
+  TRIREME_TRY_DONE(replace_file(epoch_path(), std::to_string(epoch), nullptr));
+  const std::lock_guard lock(mutex_);
+  epoch_ = epoch;
+  return Done{};
+}
+
 Status StoreServer::check_fence(const StoreRequest& request) {
   const std::lock_guard lock(mutex_);
   const FolderIdentity& mine = description_.identity;
@@ -75,16 +96,10 @@ Status StoreServer::check_fence(const StoreRequest& request) {
     return usage(fmt::format("{} has disk {}, and disk {} was meant", description_.address,
                              mine.incarnation, request.incarnation));
   }
-  if (request.epoch == 0) return Done{};
-  if (request.epoch < epoch_) {
+  if (request.epoch != 0 && request.epoch < epoch_) {
     return usage(fmt::format(
         "{}: a newer command maintains the store, so this one is of an old epoch; run it again",
         description_.address));
-  }
-  if (request.epoch > epoch_) {
-    TRIREME_TRY_DONE(
-        replace_file(options_.folder + "/epoch", std::to_string(request.epoch), nullptr));
-    epoch_ = request.epoch;
   }
   return Done{};
 }
