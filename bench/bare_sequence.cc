@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/json_text.h"
 #include "compile/run_plan.h"
 #include "config/config_load.h"
 #include "data/synthetic_source.h"
@@ -360,7 +361,7 @@ int time_steps(const Options& options) {
                                {"tokens_per_s", double(plan->tokens_per_step()) / step_s},
                                {"loss", loss},
                                {"rss_bytes", peak_resident_bytes()}};
-  fmt::print("{}\n", line.dump());
+  fmt::print("{}\n", json_text(line));
   return 0;
 }
 

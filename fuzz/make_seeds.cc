@@ -19,6 +19,7 @@
 #include "agent/agent_wire.h"
 #include "agent/rank_link.h"
 #include "base/check.h"
+#include "base/json_text.h"
 #include "base/sealed_json.h"
 #include "checkpoint/checkpoint_index.h"
 #include "checkpoint/hosts_record.h"
@@ -402,16 +403,16 @@ void add_sweeps(Seeds& seeds) {
                     .rungs = {3.5, 3.0}},
                    {.point = {"1e-2"}, .state = TrialState::Diverged, .reason = "not finite"}};
   seeds.add("sweep_fuzz", sweep_json(record), "\x01");
-  nlohmann::json plain = nlohmann::json::parse(sweep_json(record));
+  nlohmann::json plain = parse_json(sweep_json(record));
   plain.erase("checksum");
-  seeds.add("sweep_fuzz", plain.dump(), "\x02");
+  seeds.add("sweep_fuzz", json_text(plain), "\x02");
   record.spec.keys.clear();
   record.spec.lr_range = LrRange{1e-6, 1.0};
   record.trials = {{.state = TrialState::Running}};
   record.finding = {.steepest_lr = 1e-3, .diverged_lr = 0.1, .diverged_step = 30};
-  plain = nlohmann::json::parse(sweep_json(record));
+  plain = parse_json(sweep_json(record));
   plain.erase("checksum");
-  seeds.add("sweep_fuzz", plain.dump(), "\x02");
+  seeds.add("sweep_fuzz", json_text(plain), "\x02");
 }
 
 void add_run_files(Seeds& seeds) {

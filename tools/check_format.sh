@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every C++ file is as clang-format makes it, and no line of code has more than 100 columns:
+# Every C++ file is as clang-format makes it, no line of code has more than 100 columns, and the
+# writer and the parser of JSON are compiled once:
 # tools/check_format.sh [--fix]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,3 +18,7 @@ long=$(find "${folders[@]}" cmake tools CMakeLists.txt \
             -o -name CMakeLists.txt \) ! -name unicode_classes.inc -print0 |
        LC_ALL=C.UTF-8 xargs -0 grep -nE '^.{101,}$' || true)
 [[ -z $long ]] || { echo "lines of more than 100 columns:"; echo "$long"; exit 1; }
+twice=$(grep -rnE --include='*.h' --include='*.cc' '(json|Json)::parse\(|\.dump\(' src |
+        grep -vE '^src/base/(json_text|bounded_json)\.cc|strict_json::parse' || true)
+[[ -z $twice ]] ||
+  { echo "JSON is written and parsed by base/json_text.h:"; echo "$twice"; exit 1; }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/bounded_json.h"
+#include "base/json_text.h"
 #include "failures/evidence_json.h"
 
 namespace trireme {
@@ -88,23 +89,22 @@ std::string to_json(const JobTerms& terms) {
   for (const NamedHost& host : terms.hosts) {
     hosts.push_back({{"name", host.name}, {"slots", host.slots}});
   }
-  return nlohmann::json{{"job", terms.job},
-                        {"coord", terms.coord},
-                        {"coord_keys", terms.coord_keys},
-                        {"lease_s", terms.lease_s},
-                        {"command", terms.command},
-                        {"folder", terms.folder},
-                        {"run_dir", terms.run_dir},
-                        {"ranks", terms.ranks},
-                        {"layouts", terms.layouts},
-                        {"max_restarts", terms.max_restarts},
-                        {"leaves_lost_out", terms.leaves_lost_out},
-                        {"skips_bad_batches", terms.skips_bad_batches},
-                        {"start_timeout_s", terms.start_timeout_s},
-                        {"num_agents", terms.num_agents},
-                        {"hosts", std::move(hosts)},
-                        {"usual_slots", terms.usual_slots}}
-      .dump();
+  return json_text(nlohmann::json{{"job", terms.job},
+                                  {"coord", terms.coord},
+                                  {"coord_keys", terms.coord_keys},
+                                  {"lease_s", terms.lease_s},
+                                  {"command", terms.command},
+                                  {"folder", terms.folder},
+                                  {"run_dir", terms.run_dir},
+                                  {"ranks", terms.ranks},
+                                  {"layouts", terms.layouts},
+                                  {"max_restarts", terms.max_restarts},
+                                  {"leaves_lost_out", terms.leaves_lost_out},
+                                  {"skips_bad_batches", terms.skips_bad_batches},
+                                  {"start_timeout_s", terms.start_timeout_s},
+                                  {"num_agents", terms.num_agents},
+                                  {"hosts", std::move(hosts)},
+                                  {"usual_slots", terms.usual_slots}});
 }
 
 Result<JobTerms> check_terms(const std::string& text) {
@@ -146,27 +146,26 @@ Result<JobTerms> check_terms(const std::string& text) {
 // The rank may have been killed while it wrote the message, so the text may be invalid UTF-8.
 std::string to_json(const JobFailure& failure) {
   const Classification& found = failure.found;
-  return nlohmann::json{{"rank", failure.rank},
-                        {"epoch", failure.epoch},
-                        {"step", failure.step},
-                        {"furthest_step", failure.furthest_step},
-                        {"detected_after_s", failure.detected_after_s},
-                        {"kind", failure.kind},
-                        {"what", failure.what},
-                        {"host", failure.host},
-                        {"cause", failure.cause},
-                        {"exit_code", failure.exit_code},
-                        {"time_s", failure.time_s},
-                        {"evidence", evidence_json(failure.evidence)},
-                        {"left_out", failure.is_left_out},
-                        {"resumed_step", failure.resumed_step},
-                        {"older_step", failure.older_step},
-                        {"goes_back_to", failure.goes_back_to},
-                        {"why_back", failure.why_back},
-                        {"class", uint8_t(found.failure_class)},
-                        {"confidence", found.confidence},
-                        {"rule", found.rule}}
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return lenient_json_text(nlohmann::json{{"rank", failure.rank},
+                                          {"epoch", failure.epoch},
+                                          {"step", failure.step},
+                                          {"furthest_step", failure.furthest_step},
+                                          {"detected_after_s", failure.detected_after_s},
+                                          {"kind", failure.kind},
+                                          {"what", failure.what},
+                                          {"host", failure.host},
+                                          {"cause", failure.cause},
+                                          {"exit_code", failure.exit_code},
+                                          {"time_s", failure.time_s},
+                                          {"evidence", evidence_json(failure.evidence)},
+                                          {"left_out", failure.is_left_out},
+                                          {"resumed_step", failure.resumed_step},
+                                          {"older_step", failure.older_step},
+                                          {"goes_back_to", failure.goes_back_to},
+                                          {"why_back", failure.why_back},
+                                          {"class", uint8_t(found.failure_class)},
+                                          {"confidence", found.confidence},
+                                          {"rule", found.rule}});
 }
 
 Result<JobFailure> check_failure(const std::string& text) {
@@ -202,13 +201,13 @@ Result<JobFailure> check_failure(const std::string& text) {
 }
 
 std::string to_json(const RanksEnd& end) {
-  return nlohmann::json{{"exit_code", end.exit_code},
-                        {"first_failed", end.first_failed},
-                        {"why", end.why},
-                        {"error_output", end.error_output.substr(0, kMostAgentBody / 8)},
-                        {"why_no_restart", end.why_no_restart},
-                        {"told_failures", end.told_failures}}
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return lenient_json_text(
+      nlohmann::json{{"exit_code", end.exit_code},
+                     {"first_failed", end.first_failed},
+                     {"why", end.why},
+                     {"error_output", end.error_output.substr(0, kMostAgentBody / 8)},
+                     {"why_no_restart", end.why_no_restart},
+                     {"told_failures", end.told_failures}});
 }
 
 Result<RanksEnd> check_end(const std::string& text) {
@@ -229,12 +228,11 @@ Result<RanksEnd> check_end(const std::string& text) {
 }
 
 std::string to_json(const StartPlace& start) {
-  return nlohmann::json{{"rendezvous", start.place.rendezvous},
-                        {"epoch", start.place.epoch},
-                        {"rank", start.place.rank},
-                        {"size", start.place.size},
-                        {"ranks_on_host", start.ranks_on_host}}
-      .dump();
+  return json_text(nlohmann::json{{"rendezvous", start.place.rendezvous},
+                                  {"epoch", start.place.epoch},
+                                  {"rank", start.place.rank},
+                                  {"size", start.place.size},
+                                  {"ranks_on_host", start.ranks_on_host}});
 }
 
 Result<StartPlace> check_start(const std::string& text) {

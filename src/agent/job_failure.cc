@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/chrome_trace.h"
+#include "base/json_text.h"
 #include "failures/evidence_json.h"
 
 namespace trireme {
@@ -63,7 +64,7 @@ std::string failure_line(const JobFailure& failure, int number) {
     line["goes_back_to"] = failure.goes_back_to;
     line["why_back"] = failure.why_back;
   }
-  std::string fields = line.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string fields = lenient_json_text(line);
   fields.front() = ',';
   std::string text;
   for (size_t most = kMostCause; most > 0; most /= 2) {  // escaped text may be longer

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/rank_link.h"
+#include "base/json_text.h"
 #include "failures/evidence_json.h"
 
 namespace trireme {
@@ -16,7 +17,7 @@ TEST(FailureLine, IsJsonWhateverARankHasSaid) {
                            .kind = "failed",
                            .what = "ended with exit code 5",
                            .cause = "a \"quoted\"\nline \x01"};
-  const auto json = nlohmann::json::parse(failure_line(failure, 2));
+  const auto json = parse_json(failure_line(failure, 2));
   EXPECT_EQ(json["event"], "failure");
   EXPECT_EQ(json["step"], 3);
   EXPECT_EQ(json["rank"], 2);
@@ -32,7 +33,7 @@ TEST(FailureLine, HasEvidenceKindAndClassAsFields) {
       .what = "was killed by signal 9 (Killed)",
       .evidence = {.signal = 9, .oom_kills = 1, .phase = "step", .action = 3, .call = 70},
       .found = {.failure_class = FailureClass::HostMemory, .confidence = 0.97, .rule = "r"}};
-  const auto json = nlohmann::json::parse(failure_line(failure, 1));
+  const auto json = parse_json(failure_line(failure, 1));
   EXPECT_EQ(json["class"], "killed");
   EXPECT_EQ(json["kind"], "killed");
   EXPECT_EQ(json["failure_class"], "host memory");
@@ -55,13 +56,13 @@ TEST(FailureLine, HasRoomInAnOrderWhateverWasSaid) {
   for (size_t rank = 0; rank < 64; ++rank) {
     wrong.corruption->ranks[rank].host.assign(64, char('!' + rank));
   }
-  EXPECT_LT(evidence_json(wrong).dump().size(), sizeof RankReport::text);
+  EXPECT_LT(json_text(evidence_json(wrong)).size(), sizeof RankReport::text);
   failure.evidence.corruption = wrong.corruption;
   EXPECT_LT(failure_line(failure, 1).size(), sizeof EpochOrder::failures);
   FailureEvidence evidence{.phase = "evaluate", .action = 1 << 20, .call = int64_t{1} << 50};
   evidence.kernel_lines.assign(100, std::string(1000, 'x'));
   evidence.watchdog = std::string(1000, 'x');
-  EXPECT_LT(evidence_json(evidence).dump().size(), sizeof RankReport::text);
+  EXPECT_LT(json_text(evidence_json(evidence)).size(), sizeof RankReport::text);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "comm/fabric.h"
 #include "failures/evidence_json.h"
 
@@ -58,7 +59,7 @@ class PlayedHost : public RankHost {
   void end_corrupt(uint64_t epoch, const CorruptionAlarm& alarm) {
     FailureEvidence evidence;
     evidence.corruption = alarm;
-    const std::string text = evidence_json(evidence).dump();
+    const std::string text = json_text(evidence_json(evidence));
     for (const auto& [process, rank] : std::map(ranks_)) {
       report(process, RankReport::Kind::Corrupt, epoch, text);
       end(process, W_EXITCODE(5, 0));

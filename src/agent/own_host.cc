@@ -9,6 +9,7 @@
 
 #include "agent/process_stat.h"
 #include "agent/rank_exit_code.h"
+#include "base/json_text.h"
 #include "failures/evidence_json.h"
 
 namespace trireme {
@@ -114,8 +115,7 @@ void OwnHost::add_end(int64_t number, Process& process, int status,
   const FailureEvidence evidence = watch_.remove(number, has_failed);
   if (has_failed) {
     // Text that is not UTF-8 comes from the kernel at most, and is replaced.
-    const std::string text = evidence_json(evidence).dump(
-        -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    const std::string text = lenient_json_text(evidence_json(evidence));
     if (text.size() < sizeof RankReport::text) {
       news.push_back(report_about(number, process.living, RankReport::Kind::Evidence, text));
     }

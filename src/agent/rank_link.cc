@@ -12,6 +12,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "comm/tcp/socket.h"
 #include "failures/evidence_json.h"
 
@@ -101,8 +102,7 @@ std::optional<EpochOrder> RankLink::receive_order(uint64_t least_epoch) const {
 void RankLink::tell_corrupt(uint64_t epoch, const CorruptionAlarm& alarm) const {
   FailureEvidence evidence;
   evidence.corruption = alarm;
-  tell(RankReport::Kind::Corrupt, epoch,
-       evidence_json(evidence).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  tell(RankReport::Kind::Corrupt, epoch, lenient_json_text(evidence_json(evidence)));
 }
 
 std::optional<EpochOrder> RankLink::next_epoch(uint64_t epoch, const std::string& why) const {

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_text.h"
+
 namespace trireme {
 namespace {
 
@@ -18,7 +20,7 @@ TEST(ChromeTraceWriter, WritesJsonWhateverTheNames) {
     writer.arrow(7, {0, 3}, 2.0, {0, 4}, 2.5);
     writer.counter(0, "live", 2.0, 4);
   }
-  const nlohmann::json trace = nlohmann::json::parse(out.str());
+  const nlohmann::json trace = parse_json(out.str());
   const nlohmann::json& events = trace["traceEvents"];
   ASSERT_EQ(events.size(), 7u);
   EXPECT_EQ(events[0]["args"]["name"], "a \"quoted\"\\ name\n");
@@ -30,7 +32,7 @@ TEST(ChromeTraceWriter, WritesJsonWhateverTheNames) {
 TEST(ChromeTraceWriter, AnEmptyTraceIsValid) {
   std::ostringstream out;
   { ChromeTraceWriter writer(out); }
-  EXPECT_TRUE(nlohmann::json::parse(out.str())["traceEvents"].empty());
+  EXPECT_TRUE(parse_json(out.str())["traceEvents"].empty());
 }
 
 }  // namespace

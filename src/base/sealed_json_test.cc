@@ -4,13 +4,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace trireme {
 namespace {
 
 TEST(SealedJson, IsTheSameObjectWithItsChecksum) {
   const std::string sealed = seal_json("{\"step\":3}\n");
   EXPECT_TRUE(check_seal(sealed).ok());
-  const auto json = nlohmann::json::parse(sealed);
+  const auto json = parse_json(sealed);
   EXPECT_EQ(json["step"], 3);
   EXPECT_EQ(json["checksum"].get<std::string>().size(), 16u);
 }

@@ -11,6 +11,7 @@
 
 #include "base/bounded_json.h"
 #include "base/file.h"
+#include "base/json_text.h"
 
 namespace trireme {
 namespace {
@@ -21,8 +22,8 @@ constexpr std::string_view kTrain = "{\"event\":\"train\",\"step\":";
 void add_line(const nlohmann::json& line, RunLog& log) {
   const std::string event = line.value("event", "");
   if (event == "train") {
-    log.steps.push_back(
-        {line.at("step").get<int64_t>(), line.at("loss").dump(), line.at("grad_norm").dump()});
+    log.steps.push_back({line.at("step").get<int64_t>(), json_text(line.at("loss")),
+                         json_text(line.at("grad_norm"))});
   } else if (event == "checkpoint") {
     RunLog::Save save{line.at("time").get<double>(), line.at("seconds").get<double>()};
     if (line.contains("snapshot_stall_s")) {
@@ -53,7 +54,7 @@ Result<RunLog> read_run_log(const std::string& path) {
     const std::string_view line(text.data() + begin, end - begin);
     begin = end + 1;
     if (!check_json_limits(line).ok()) continue;
-    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto json = parse_json_or_discard(line);
     if (!json.is_object()) continue;
     try {
       add_line(json, log);

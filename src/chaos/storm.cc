@@ -12,6 +12,7 @@
 #include "agent/job_status.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "chaos/flip_bit.h"
 #include "chaos/live_ranks.h"
 #include "checkpoint/checkpoint_index.h"
@@ -177,7 +178,7 @@ class Storm {
     const Result<std::string> text =
         read_text_file(job_.run_dir + "/" + kStatusFile, kMostStatusBytes);
     if (!text.ok()) return names;
-    const auto json = nlohmann::json::parse(*text, nullptr, false);
+    const auto json = parse_json_or_discard(*text);
     if (!json.is_object() || !json.contains("hosts")) return names;
     for (const nlohmann::json& host : json["hosts"]) {
       const std::string state = host.value("state", "");

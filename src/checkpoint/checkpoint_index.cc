@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/json_text.h"
 #include "checkpoint/check_coverage.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/strict_json.h"
@@ -54,7 +55,7 @@ std::string print_lines(const Map& entries, Print&& print) {
   std::string text = "{";
   const char* separator = "\n";
   for (const auto& [name, value] : entries) {
-    text += separator + json(name).dump() + ":" + print(value).dump();
+    text += separator + json_text(json(name)) + ":" + json_text(print(value));
     separator = ",\n";
   }
   return text + "}";
@@ -246,9 +247,10 @@ std::string print_index(const CheckpointIndex& index) {
       "\"tokens_seen\":{},\n\"seed\":\"{}\",\n\"data_identity\":{},\n\"optimizer\":{},\n"
       "\"optimizer_scalars\":{},\n",
       kFormat, kCheckpointVersion, info.step, info.next_sample, info.tokens_seen, hex64(info.seed),
-      json(info.data_identity).dump(), json(info.optimizer).dump(),
-      json(info.optimizer_scalars).dump());
-  if (!info.left_out.empty()) text += "\"left_out\":" + print_ranges(info.left_out).dump() + ",\n";
+      json_text(json(info.data_identity)), json_text(json(info.optimizer)),
+      json_text(json(info.optimizer_scalars)));
+  if (!info.left_out.empty())
+    text += "\"left_out\":" + json_text(print_ranges(info.left_out)) + ",\n";
   text += "\"attached\":" + print_lines(index.attached, print_file) + ",\n";
   text += print_contents(index.contents);
   const std::string checksum = hex64(hash64(text));

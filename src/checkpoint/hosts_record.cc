@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/json_text.h"
 #include "base/sealed_json.h"
 #include "checkpoint/save.h"
 #include "checkpoint/strict_json.h"
@@ -110,12 +111,12 @@ std::string print_hosts_record(const HostsRecord& record) {
   for (const HostsRecord::Host& host : record.hosts) {
     hosts.push_back({{"name", host.name}, {"ranks", host.ranks}});
   }
-  return seal_json(
-      fmt::format("{{\"format\":\"{}\",\"version\":1,\"step\":{},\"job\":\"{}\",\"epoch\":\"{}\","
-                  "\"own\":{},\"num_data\":{},\"num_parity\":{},\"index_checksum\":\"{}\",\n"
-                  "\"hosts\":{}}}",
-                  kHostsFormat, record.step, hex64(record.job), hex64(record.epoch), record.own,
-                  record.num_data, record.num_parity, hex64(record.index_checksum), hosts.dump()));
+  return seal_json(fmt::format(
+      "{{\"format\":\"{}\",\"version\":1,\"step\":{},\"job\":\"{}\",\"epoch\":\"{}\","
+      "\"own\":{},\"num_data\":{},\"num_parity\":{},\"index_checksum\":\"{}\",\n"
+      "\"hosts\":{}}}",
+      kHostsFormat, record.step, hex64(record.job), hex64(record.epoch), record.own,
+      record.num_data, record.num_parity, hex64(record.index_checksum), json_text(hosts)));
 }
 
 Result<HostsRecord> parse_hosts_record(std::string_view text) {

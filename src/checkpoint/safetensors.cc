@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/input_limits.h"
+#include "base/json_text.h"
 #include "checkpoint/strict_json.h"
 
 namespace trireme {
@@ -199,7 +200,7 @@ std::string print_safetensors_header(std::span<const SafetensorsSpec> tensors,
                                      const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json completed = metadata;
   completed["format"] = "pt";  // the transformers library refuses files without it
-  std::string text = "{\"__metadata__\":" + completed.dump();
+  std::string text = "{\"__metadata__\":" + json_text(completed);
   std::unordered_set<std::string_view> names;
   int64_t end = 0;
   for (const SafetensorsSpec& tensor : tensors) {
@@ -207,7 +208,7 @@ std::string print_safetensors_header(std::span<const SafetensorsSpec> tensors,
     const nlohmann::ordered_json entry = {{"dtype", safetensors_name_of(tensor.dtype)},
                                           {"shape", tensor.shape.extents()},
                                           {"data_offsets", {end, end + tensor.bytes()}}};
-    text += "," + json(tensor.name).dump() + ":" + entry.dump();
+    text += "," + json_text(json(tensor.name)) + ":" + json_text(entry);
     end += tensor.bytes();
   }
   text += "}";

@@ -4,15 +4,14 @@
 #include <charconv>
 
 #include "base/bounded_json.h"
+#include "base/json_text.h"
 
 namespace trireme::strict_json {
 namespace {
 
 using nlohmann::json;
 
-std::string quoted(const std::string& text) {
-  return json(text).dump(-1, ' ', true, json::error_handler_t::replace);
-}
+std::string quoted(const std::string& text) { return ascii_json_text(json(text)); }
 
 int64_t count(const json& value, const std::string& where) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > uint64_t{INT64_MAX}) {

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "base/failure.h"
+#include "base/json_text.h"
 #include "cli/command_table.h"
 #include "cli/completion.h"
 #include "cli/config_command.h"
@@ -84,7 +85,7 @@ Result<int> run_command(const ParsedCommand& parsed, CommandIo& io) {
 void print_json_error(const Error& error, CommandIo& io) {
   const nlohmann::ordered_json json = {{"error", error.message},
                                        {"exit_code", exit_code(error.kind)}};
-  io.out << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+  io.out << lenient_json_text(json) << std::endl;
 }
 
 bool wants_json(const Command& command, std::span<const std::string> args) {

@@ -9,6 +9,7 @@
 #include <ostream>
 #include <vector>
 
+#include "base/json_text.h"
 #include "base/order_statistics.h"
 #include "base/units.h"
 #include "calibrate/measure_collective.h"
@@ -132,7 +133,7 @@ void report_one(World& world, const BenchCommOptions& o, const CollectiveCase& c
     json["chosen"] = name_of(group.driver().resolve(once.args()));
   }
   if (o.json) {
-    report.text = json.dump() + "\n";
+    report.text = json_text(json) + "\n";
   } else {
     const double bytes = double(c.count * size_of(c.dtype));
     report.text = fmt::format(
@@ -140,7 +141,7 @@ void report_one(World& world, const BenchCommOptions& o, const CollectiveCase& c
         "  sent by rank: {}\n",
         name_of(c.collective), name_of(c.algorithm), c.count, name_of(c.dtype), group.size(),
         o.backend, format_seconds(sample.seconds_median), bytes / sample.seconds_median * 1e-9,
-        rounds, rounds == 1 ? "" : "s", sample.correct ? "correct" : "WRONG", sent.dump());
+        rounds, rounds == 1 ? "" : "s", sample.correct ? "correct" : "WRONG", json_text(sent));
   }
   if (!sample.correct) report.status = Error{ErrorKind::Runtime, "wrong result: " + sample.wrong};
 }
@@ -171,16 +172,15 @@ void report_comparison(World& world, const BenchCommOptions& o, CollectiveCase c
     const double native_s = native ? seconds(Algorithm::Native, true) : 0;
     const double copy_s = time_copies(world, bytes);
     if (o.json) {
-      text += nlohmann::ordered_json({{"op", name_of(c.collective)},
-                                      {"ranks", world.size()},
-                                      {"backend", o.backend},
-                                      {"bytes", bytes},
-                                      {"shared_s", shared_s},
-                                      {"shared_private_s", private_s},
-                                      {"ring_s", ring_s},
-                                      {"native_s", native_s},
-                                      {"copy_s", copy_s}})
-                  .dump() +
+      text += json_text(nlohmann::ordered_json({{"op", name_of(c.collective)},
+                                                {"ranks", world.size()},
+                                                {"backend", o.backend},
+                                                {"bytes", bytes},
+                                                {"shared_s", shared_s},
+                                                {"shared_private_s", private_s},
+                                                {"ring_s", ring_s},
+                                                {"native_s", native_s},
+                                                {"copy_s", copy_s}})) +
               "\n";
       continue;
     }

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "base/json_text.h"
+
 namespace trireme {
 namespace {
 
@@ -16,7 +18,7 @@ nlohmann::json bench(BenchCommOptions options) {
   std::ostringstream out;
   const Status status = run_bench_comm(options, out);
   EXPECT_TRUE(status.ok()) << (status.ok() ? "" : status.error().message);
-  return nlohmann::json::parse(out.str());
+  return parse_json(out.str());
 }
 
 TEST(BenchComm, ReportsRoundsAndBytesOfThePublishedExamples) {
@@ -44,7 +46,7 @@ TEST(BenchComm, TheTableHasTheBytesOfTheClosedForms) {
     std::istringstream lines(out.str());
     int num_rows = 0;
     for (std::string line; std::getline(lines, line); ++num_rows) {
-      const auto row = nlohmann::json::parse(line);
+      const auto row = parse_json(line);
       EXPECT_EQ(row["formula_bytes"], row["sent_bytes"]) << line;
       EXPECT_GT(row["priced_s"], 0.0);
       EXPECT_GT(row["seconds_median"], 0.0);
@@ -67,7 +69,7 @@ TEST(BenchComm, TheTableOfStatedElementsHasOneLineOfEachAlgorithmAndShowsItAtOnc
   std::istringstream lines(text.str());
   std::set<std::pair<int, std::string>> seen;
   for (std::string line; std::getline(lines, line);) {
-    const auto row = nlohmann::json::parse(line);
+    const auto row = parse_json(line);
     EXPECT_EQ(row["bytes"], 4000);
     EXPECT_TRUE(seen.emplace(row["ranks"], row["algorithm"]).second) << line;
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_text.h"
 #include "calibrate/measure_collective.h"
 #include "collectives/closed_form.h"
 #include "comm/calibrate_comm.h"
@@ -107,7 +108,7 @@ std::string json_of(const CostRow& row, const CollectiveCase& c) {
     json["formula"] = row.form->text;
     json["formula_bytes"] = row.form->elements * size_of(c.dtype);
   }
-  return json.dump() + "\n";
+  return json_text(json) + "\n";
 }
 
 }  // namespace

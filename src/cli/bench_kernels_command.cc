@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "base/json_text.h"
 #include "device/host.h"
 #include "kernels/bench.h"
 #include "kernels/ceilings.h"
@@ -121,7 +122,7 @@ Result<int> run_bench_kernels(const BenchKernelsOptions& options, CommandIo& io)
     io.out.flush();
   }
   if (json["rows"].empty()) return Error{ErrorKind::Usage, no_row(options.filter)};
-  if (options.json) io.out << json.dump() << "\n";
+  if (options.json) io.out << json_text(json) << "\n";
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/json_text.h"
 #include "cli/command_table.h"
 #include "cli/repository.h"
 #include "kernels/bench.h"
@@ -30,11 +31,11 @@ TEST_F(BenchKernels, EveryRowSaysWhatItCountsAndItsShareOfTheCeiling) {
   std::istringstream lines(out_.str());
   int num_rows = 0;
   for (std::string line; std::getline(lines, line);) {
-    const auto json = nlohmann::json::parse(line);
+    const auto json = parse_json(line);
     EXPECT_EQ(json["threads"], 1);
     for (const auto& row : json["rows"]) {
       ++num_rows;
-      SCOPED_TRACE(row.dump());
+      SCOPED_TRACE(json_text(row));
       const double rate = double(row["count"]) / double(row["seconds"]);
       EXPECT_DOUBLE_EQ(row["rate"], rate);
       EXPECT_DOUBLE_EQ(row["share_of_ceiling"], rate / double(row["ceiling"]));

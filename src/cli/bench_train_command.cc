@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "api/this_machine.h"
+#include "base/json_text.h"
 #include "base/units.h"
 #include "session/throughput.h"
 
@@ -73,7 +74,7 @@ Result<int> run_bench_train(const BenchTrainOptions& options, CommandIo& io) {
                                    {"first_step_after_s", measured.first_step_after_s},
                                    {"final_loss", measured.final_loss}};
     if (options.times_ops) json["ops"] = ops_json(measured.ops);
-    io.out << json.dump() << "\n";
+    io.out << json_text(json) << "\n";
     return 0;
   }
   io.out << fmt::format(

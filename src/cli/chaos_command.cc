@@ -14,6 +14,7 @@
 #include "agent/taken_signals.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "chaos/machine_needs.h"
 #include "chaos/storm.h"
 #include "checkpoint/checkpoint_index.h"
@@ -103,7 +104,7 @@ struct Oracle {
 nlohmann::json summary_of(const std::string& run_dir) {
   const Result<std::string> text = read_text_file(run_dir + "/summary.json");
   if (!text.ok()) return nlohmann::json::object();
-  auto json = nlohmann::json::parse(*text, nullptr, false);
+  auto json = parse_json_or_discard(*text);
   return json.is_object() ? json : nlohmann::json::object();
 }
 

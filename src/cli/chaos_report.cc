@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/units.h"
 
 namespace trireme {
@@ -107,7 +108,7 @@ std::string chaos_json(const ChaosReport& report) {
                        {"norms", difference_json(report.compared.norms)},
                        {"weights", difference_json(report.compared.weights)}}},
                      {"good", report.is_good()}};
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "base/json_text.h"
 #include "base/units.h"
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/load.h"
@@ -51,7 +52,7 @@ Result<int> run_checkpoint_inspect(const CheckpointOptions& options, CommandIo& 
   TRIREME_TRY_DONE(require_folder(options.path));
   TRIREME_TRY(checkpoint, find_checkpoint(options.path));
   if (options.json) {
-    io.out << to_json(checkpoint).dump(2) << "\n";
+    io.out << json_text(to_json(checkpoint), 2) << "\n";
     return 0;
   }
   const CheckpointInfo& info = checkpoint.info();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/json_text.h"
 #include "base/nearest_name.h"
 #include "base/units.h"
 #include "cli/text_options.h"
@@ -66,7 +67,7 @@ void print_lines(const TokenFile& file, bool is_verified, const std::optional<Ba
 }
 
 void print_object(const nlohmann::ordered_json& object, std::ostream& out) {
-  out << object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  out << lenient_json_text(object) << '\n';
 }
 
 void print_json(const TokenFile& file, bool is_verified, const std::optional<Baselines>& baselines,

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "cli/text_options.h"
 #include "cli/tokenizer_command.h"
 
@@ -94,7 +95,7 @@ TEST_F(TextCommands, InspectTellsWhatTheFileHoldsAndWhatCountingPredicts) {
                              .json = true,
                              .baselines = path("data/train.tok")};
   ASSERT_TRUE(run_data_inspect(options, json, err_).ok());
-  const auto object = nlohmann::json::parse(json.str());
+  const auto object = parse_json(json.str());
   EXPECT_EQ(object["vocab_size"], 300);
   EXPECT_EQ(object["verified"], true);
   EXPECT_LT(object["bigram_nats"].get<double>(), object["unigram_nats"].get<double>());
@@ -117,7 +118,7 @@ TEST_F(TextCommands, InspectSaysThatFilesOfOthersHaveNoChecksums) {
             std::string::npos)
       << lines.str();
   ASSERT_TRUE(run_data_inspect({.file = path("train.bin"), .json = true}, json, err_).ok());
-  const auto object = nlohmann::json::parse(json.str());
+  const auto object = parse_json(json.str());
   EXPECT_EQ(object["format"], "nanogpt");
   EXPECT_EQ(object["tokens"], 2000);
   EXPECT_TRUE(object["checksum"].is_null());

@@ -11,6 +11,7 @@
 #include <ostream>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/units.h"
 #include "comm/mpi/mpi_world.h"
 #include "device/host.h"
@@ -168,7 +169,7 @@ void print_json(const std::vector<Finding>& findings, std::ostream& out) {
                     {"found", finding.found},
                     {"remedy", finding.remedy}});
   }
-  out << list.dump() << "\n";
+  out << json_text(list) << "\n";
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "api/this_machine.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/json_text.h"
 #include "base/units.h"
 #include "checkpoint/find_checkpoint.h"
 #include "cli/path_checks.h"
@@ -235,7 +236,7 @@ Result<int> run_eval(const EvalOptions& options, CommandIo& io) {
                                    {"ranks", num_ranks},
                                    {"seconds", seconds}};
     if (numbers.bits_per_byte) json["bits_per_byte"] = finite(*numbers.bits_per_byte);
-    io.out << json.dump() << "\n";
+    io.out << json_text(json) << "\n";
     return 0;
   }
   io.out << fmt::format("model           {} (step {})\n", checkpoint.folder(),

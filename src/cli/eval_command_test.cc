@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/command_fixture.h"
 
 namespace trireme {
@@ -33,7 +34,7 @@ class EvalCommand : public CommandTest {
     std::vector<std::string> args = {"eval",   "run",   data,
                                      "--json", "--set", "run.threads_per_rank=1"};
     args.insert(args.end(), more.begin(), more.end());
-    return Json::parse(succeed(args));
+    return parse_json(succeed(args));
   }
 };
 

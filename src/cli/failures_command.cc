@@ -10,6 +10,7 @@
 
 #include "agent/job_status.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/sealed_json.h"
 #include "config/failure_rules_file.h"
 #include "failures/classify.h"
@@ -164,7 +165,7 @@ void print_rules(const FailureRules& rules, bool as_json, CommandIo& io) {
     text += fmt::format("  {:.2f}  {:<16}  {}  ({})\n", rule.confidence,
                         name_of(rule.failure_class), rule.name, rule.where);
   }
-  io.out << (as_json ? Json{{"classes", classes}, {"rules", list}}.dump(2) + "\n" : text);
+  io.out << (as_json ? json_text(Json{{"classes", classes}, {"rules", list}}, 2) + "\n" : text);
 }
 
 }  // namespace
@@ -188,8 +189,7 @@ Result<int> run_failures(const FailuresOptions& options, CommandIo& io) {
     list.push_back(failure_json(failure, rules));
     text += (text.empty() ? "" : "\n") + failure_text(failure, rules);
   }
-  const auto replace = Json::error_handler_t::replace;
-  io.out << (options.json ? Json{{"failures", list}}.dump(2, ' ', false, replace) + "\n" : text);
+  io.out << (options.json ? lenient_json_text(Json{{"failures", list}}, 2) + "\n" : text);
   return 0;
 }
 

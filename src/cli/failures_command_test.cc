@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/json_text.h"
 
 namespace trireme {
 namespace {
@@ -43,7 +44,7 @@ constexpr const char* kDiskFull =
 TEST_F(FailuresCommand, SaysClassCausesAndRemedy) {
   has_metrics(std::string("{\"event\":\"run\",\"step\":0}\n") + kDiskFull);
   ASSERT_EQ(run(true).value(), 0);
-  const auto failure = nlohmann::json::parse(out_.str()).at("failures").at(0);
+  const auto failure = parse_json(out_.str()).at("failures").at(0);
   EXPECT_EQ(failure.at("class"), "disk full");
   EXPECT_EQ(failure.at("kind"), "failed");
   EXPECT_EQ(failure.at("rank"), 1);

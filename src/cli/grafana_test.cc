@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "cli/repository.h"
 #include "observe/prometheus.h"
 
@@ -15,7 +16,7 @@ namespace {
 // A panel would stay empty, without any error, if no run exports its metric.
 TEST(Grafana, EveryMetricOfTheDashboardIsExported) {
   const std::string text = read_text_file((kRoot / "docs" / "grafana.json").string()).value();
-  const auto dashboard = nlohmann::json::parse(text);
+  const auto dashboard = parse_json(text);
   const std::vector<std::string> names = PrometheusMetrics::names();
   std::set<int> ids;
   int num_queries = 0;

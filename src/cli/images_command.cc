@@ -9,6 +9,7 @@
 #include <ostream>
 #include <vector>
 
+#include "base/json_text.h"
 #include "base/units.h"
 #include "cli/text_options.h"
 #include "data/image_set.h"
@@ -70,7 +71,7 @@ void print_set_as_json(const ImageSet& images, const std::string& path,
     object["classes"].push_back(
         {{"name", images.class_name(int64_t(label))}, {"images", counts[label]}});
   }
-  out << object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  out << lenient_json_text(object) << '\n';
 }
 
 }  // namespace

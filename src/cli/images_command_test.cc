@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_text.h"
+
 namespace trireme {
 namespace {
 
@@ -23,7 +25,7 @@ TEST(ImagesCommand, CountsTheImagesOfEveryClassOnAnyNumberOfThreads) {
     const auto status =
         run_data_images({.path = path, .num_threads = threads, .json = true}, out, err);
     ASSERT_TRUE(status.ok()) << status.error().message;
-    const auto object = nlohmann::json::parse(out.str());
+    const auto object = parse_json(out.str());
     EXPECT_EQ(object["images"], 100);
     EXPECT_EQ(object["height"], 8);
     EXPECT_EQ(object["classes"][3]["images"], 25);

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "cli/search_by_op.h"
 #include "schema/run_config_text.h"
 #include "session/session_data.h"
@@ -39,7 +40,7 @@ Result<int> run_search_by_op(const PlanOptions& options, const RunConfig& config
     nlohmann::ordered_json json;
     json["hardware"] = hardware.name;
     json["alpa"] = plan_by_op_json(found);
-    io.out << json.dump(2) << "\n";
+    io.out << json_text(json, 2) << "\n";
   } else {
     io.out << plan_by_op_text(found);
   }

@@ -13,6 +13,7 @@
 
 #include "api/this_machine.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/units.h"
 #include "cli/diagnosis_text.h"
 #include "cli/explain_plan.h"
@@ -193,15 +194,14 @@ Result<Priced> priced_for(const PlanOptions& options, RunConfig& config) {
 }
 
 nlohmann::ordered_json priced_json(const RunPlan& plan, const Hardware& hardware) {
-  auto json =
-      nlohmann::ordered_json::parse(plan_json(plan, predict_ranks(plan, hardware), hardware));
+  auto json = parse_ordered_json(plan_json(plan, predict_ranks(plan, hardware), hardware));
   json["hardware"] = hardware.name;
   return json;
 }
 
 Result<int> print_rank(int rank, const RunPlan& plan, const Hardware& hardware, CommandIo& io) {
   TRIREME_TRY_DONE(check_rank(rank, plan));
-  io.out << planned_rank(plan, predict_ranks(plan, hardware), rank).dump(2) << "\n";
+  io.out << json_text(planned_rank(plan, predict_ranks(plan, hardware), rank), 2) << "\n";
   return 0;
 }
 
@@ -281,7 +281,7 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
   json["search"] = search_json(found);
   json["diagnosis"] = diagnosis_json(findings);
   add_advice(advice, json);
-  io.out << json.dump(2) << "\n";
+  io.out << json_text(json, 2) << "\n";
   return 0;
 }
 
@@ -292,7 +292,7 @@ Result<int> print_advice_alone(const PlanOptions& options, const PlanAdvice& adv
   nlohmann::ordered_json json;
   json["hardware"] = advice.hardware_name;
   add_advice(advice, json);
-  io.out << (options.json ? json.dump(2) + "\n" : advice_text(advice));
+  io.out << (options.json ? json_text(json, 2) + "\n" : advice_text(advice));
   return 0;
 }
 
@@ -385,7 +385,7 @@ Result<int> print_plan(const PlanOptions& options, const RunConfig& config, cons
     add_advice(advice, json);
     json["diagnosis"] = diagnosis_json(diagnosed.findings);
     if (diagnosed.what_if) json["what_if"] = what_if_json(*diagnosed.what_if);
-    io.out << json.dump(2) << "\n";
+    io.out << json_text(json, 2) << "\n";
     return 0;
   }
   io.out << describe_plan(plan) << device_lines(plan, hardware) << priced_line(plan, hardware);

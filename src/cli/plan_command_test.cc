@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_text.h"
+
 namespace trireme {
 namespace {
 
@@ -27,7 +29,7 @@ Result<Json> printed(int dp, std::optional<int> rank) {
   options.rank = rank;
   TRIREME_TRY(code, run_plan(options, io));
   EXPECT_EQ(code, 0);
-  return Json::parse(out.str());
+  return parse_json(out.str());
 }
 
 // Classes count every rank once. Each listed rank equals what --rank prints for it and what one of
@@ -156,7 +158,7 @@ Result<Json> planned_as(const std::string& trainer, const std::vector<std::strin
                                   overrides.end());
   TRIREME_TRY(code, run_plan(options, io));
   EXPECT_EQ(code, 0);
-  return Json::parse(out.str());
+  return parse_json(out.str());
 }
 
 TEST(PlanCommand, AnotherTrainersMemoryIsItsPartsOfTheLargestStage) {
@@ -200,7 +202,7 @@ TEST(PlanCommand, ForecastsWhatFailuresCost) {
   std::ostringstream out, err;
   CommandIo io{out, err};
   ASSERT_EQ(run_plan(options, io).value(), 0);
-  const Json plan = Json::parse(out.str());
+  const Json plan = parse_json(out.str());
   const Json& failures = plan.at("failures");
   EXPECT_NEAR(failures.at("mttf_s").get<double>(), 54.0 * 86400.0 / 419.0 * 16384.0 / 64.0, 1.0);
   for (const char* tier : {"memory", "disk"}) {

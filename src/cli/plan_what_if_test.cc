@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_text.h"
 #include "cli/plan_command.h"
 
 namespace trireme {
@@ -75,10 +76,10 @@ TEST(PlanWhatIf, PrintsTheStepItsCausesAndADiagnosis) {
                            "--jitter 0.05 --seed 3 alone", "straggler", "rank 5"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
-  const nlohmann::json json = nlohmann::json::parse(planned_what_if([&](PlanOptions& options) {
-                                                      disturb(options);
-                                                      options.json = true;
-                                                    }).value());
+  const nlohmann::json json = parse_json(planned_what_if([&](PlanOptions& options) {
+                                           disturb(options);
+                                           options.json = true;
+                                         }).value());
   EXPECT_EQ(json["what_if"]["undisturbed_s"], json["step_s"]);
   EXPECT_GT(json["what_if"]["step_s"], json["step_s"]);
   EXPECT_EQ(json["what_if"]["causes"].size(), 3u);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "base/json_text.h"
 #include "base/units.h"
 #include "cli/search_by_op.h"
 #include "reproduce/alpa_suite.h"
@@ -79,7 +80,7 @@ Result<int> run_reproduce_alpa(bool json, CommandIo& io) {
     io.out.flush();
   }
   if (json) {
-    io.out << rows.dump(2) << "\n";
+    io.out << json_text(rows, 2) << "\n";
   } else {
     io.out << "\n  * MoE 70B has bf16 gradients and no fp32 weights; with 18 bytes a parameter its "
               "state needs more than 64 devices have.\n";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "base/json_text.h"
 #include "cli/reproduce_alpa.h"
 #include "cli/reproduction_json.h"
 #include "reproduce/reproduce.h"
@@ -120,7 +121,7 @@ Result<int> run_reproduce(const ReproduceOptions& options, CommandIo& io) {
     }
     io.out << (name == names.front() ? "" : "\n") << reproduction_text(result, options.split);
   }
-  if (options.json) io.out << (options.name.empty() ? all : all.front()).dump(2) << "\n";
+  if (options.json) io.out << json_text((options.name.empty() ? all : all.front()), 2) << "\n";
   return 0;
 }
 

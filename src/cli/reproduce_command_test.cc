@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_text.h"
+
 namespace trireme {
 namespace {
 
@@ -19,7 +21,7 @@ Result<std::string> printed_table(const ReproduceOptions& options) {
 }
 
 TEST(ReproduceCommand, JsonHasTheErrorsOfItsRows) {
-  const Json json = Json::parse(printed_table({.name = "korthikanti-t5", .json = true}).value());
+  const Json json = parse_json(printed_table({.name = "korthikanti-t5", .json = true}).value());
   EXPECT_EQ(json["name"], "korthikanti-t5");
   EXPECT_TRUE(json["source"].is_string());
   double sum = 0.0, greatest = 0.0, bias = 0.0;
@@ -42,7 +44,7 @@ TEST(ReproduceCommand, JsonHasTheErrorsOfItsRows) {
 
 // A computed table has nothing that a constant speed could predict.
 TEST(ReproduceCommand, BaselinesOfAComputedTableAreNull) {
-  const Json json = Json::parse(printed_table({.name = "zero-bubble-t5", .json = true}).value());
+  const Json json = parse_json(printed_table({.name = "zero-bubble-t5", .json = true}).value());
   EXPECT_TRUE(json["baselines"]["constant"].is_null());
   EXPECT_TRUE(json["baselines"]["roofline"].is_null());
   EXPECT_EQ(json["max_abs_error"], 0.0);

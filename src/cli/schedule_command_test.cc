@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_text.h"
 #include "cli/compare_schedules.h"
 #include "program/make_schedule.h"
 
@@ -28,11 +29,11 @@ TEST(ScheduleCommand, PrintsEveryKindInEveryFormat) {
     std::istringstream lines(output(options));
     int count = 0;
     for (std::string line; std::getline(lines, line); ++count) {
-      EXPECT_NO_THROW(std::ignore = nlohmann::json::parse(line)) << kind;
+      EXPECT_NO_THROW(std::ignore = parse_json(line)) << kind;
     }
     EXPECT_EQ(count, 5);
     options.format = ScheduleFormat::Trace;
-    EXPECT_NO_THROW(std::ignore = nlohmann::json::parse(output(options))) << kind;
+    EXPECT_NO_THROW(std::ignore = parse_json(output(options))) << kind;
     options.format = ScheduleFormat::Svg;
     EXPECT_EQ(output(options).rfind("<svg", 0), 0u) << kind;
   }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "base/json_text.h"
 #include "checkpoint/scrub.h"
 #include "cli/path_checks.h"
 #include "device/host.h"
@@ -80,9 +81,7 @@ Result<int> run_scrub(const ScrubCommandOptions& options, CommandIo& io) {
     return usage(fmt::format("{}: no checkpoint, neither here nor in checkpoints/",
                              fmt::join(options.folders, ", ")));
   }
-  const auto replace = Json::error_handler_t::replace;
-  io.out << (options.json ? json_of(folders).dump(2, ' ', false, replace) + "\n"
-                          : text_of(folders));
+  io.out << (options.json ? lenient_json_text(json_of(folders), 2) + "\n" : text_of(folders));
   const int64_t num_damaged = num_in(folders, ScrubState::Damaged);
   if (num_damaged == 0) return 0;
   const std::string newest = newest_intact(folders);

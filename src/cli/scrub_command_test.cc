@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_text.h"
 #include "checkpoint/checkpoint_fixture.h"
 
 namespace trireme {
@@ -38,7 +39,7 @@ TEST_F(ScrubCommandTest, ExitsWithZeroIfAllIsIntactAndIsDamagedElse) {
   EXPECT_NE(found.error().message.find("intact is " + root() + "/run/checkpoints/step-000001"),
             std::string::npos)
       << found.error().message;
-  const auto json = nlohmann::json::parse(out_.str());
+  const auto json = parse_json(out_.str());
   EXPECT_EQ(json["checkpoints"][0]["state"], "intact");
   EXPECT_EQ(json["checkpoints"][1]["state"], "damaged");
   EXPECT_EQ(json["damaged"], 1);

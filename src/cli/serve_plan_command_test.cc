@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/command_fixture.h"
 
 namespace trireme {
@@ -26,7 +27,7 @@ TEST(ServePlanCommand, JsonAddsUp) {
   for (const char* name : {"video", "speech", "assistant"}) {
     const CommandAnswer answer = answer_of(serve_plan(name, {"--json"}));
     ASSERT_EQ(answer.exit_code, 0) << answer.err;
-    const auto json = nlohmann::json::parse(answer.out);
+    const auto json = parse_json(answer.out);
     const double cost = json.at("cost_per_hour");
     EXPECT_NEAR(cost, double(json.at("workers_per_hour")) + double(json.at("traffic_per_hour")),
                 1e-9);
@@ -62,7 +63,7 @@ TEST(ServePlanCommand, JsonAddsUp) {
 }
 
 TEST(ServePlanCommand, TellsTheSameAsTextAndPicture) {
-  const auto json = nlohmann::json::parse(answer_of(serve_plan("video", {"--json"})).out);
+  const auto json = parse_json(answer_of(serve_plan("video", {"--json"})).out);
   const std::string text = answer_of(serve_plan("video")).out;
   const std::string picture = answer_of(serve_plan("video", {"--svg"})).out;
   EXPECT_TRUE(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
@@ -77,8 +78,8 @@ TEST(ServePlanCommand, TellsTheSameAsTextAndPicture) {
 TEST(ServePlanCommand, CostsMoreForMoreAccuracy) {
   double before = 0.0;
   for (const char* accuracy : {"0.6", "0.7", "0.8", "0.88"}) {
-    const auto json = nlohmann::json::parse(
-        answer_of(serve_plan("video", {"--json", "--accuracy", accuracy})).out);
+    const auto json =
+        parse_json(answer_of(serve_plan("video", {"--json", "--accuracy", accuracy})).out);
     EXPECT_GE(double(json.at("cost_per_hour")), before);
     before = json.at("cost_per_hour");
   }

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace trireme {
 namespace {
 
@@ -137,7 +139,7 @@ std::string serve_plan_json(const ServedPipeline& pipeline, const Tiers& tiers,
         {"combinations", answer.curve.combinations},
         {"integer_programs", answer.curve.placed},
         {"seconds", search_s}}}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return lenient_json_text(json, 2) + "\n";
 }
 
 }  // namespace trireme

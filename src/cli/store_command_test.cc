@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/command_fixture.h"
 
 namespace trireme {
@@ -43,7 +44,7 @@ TEST_F(StoreCommandTest, PutsGetsListsAndRemoves) {
   std::stringstream back;
   back << std::ifstream(in("back")).rdbuf();
   EXPECT_EQ(back.str(), "some text");
-  const auto status = nlohmann::json::parse(store({"status", "demo", "--json"}).out);
+  const auto status = parse_json(store({"status", "demo", "--json"}).out);
   EXPECT_EQ(status.at("health"), "degraded");
   EXPECT_EQ(status.at("bytes_lost"), 0);
   std::filesystem::create_directories(in("demo1"));

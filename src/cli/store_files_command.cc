@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json_text.h"
 #include "base/units.h"
 #include "cli/open_store.h"
 #include "cli/store_command.h"
@@ -20,8 +21,7 @@
 namespace trireme {
 
 void print_json(const nlohmann::ordered_json& json, CommandIo& io) {
-  using Json = nlohmann::ordered_json;
-  io.out << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  io.out << lenient_json_text(json, 2) << "\n";
 }
 
 namespace {

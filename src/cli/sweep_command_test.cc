@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "cli/command_fixture.h"
 #include "sweep/trial_curve.h"
 
@@ -32,7 +33,7 @@ class SweepCommand : public CommandTest {
   }
 
   static Json record(const std::string& folder) {
-    return Json::parse(read_text_file(folder + "/sweep.json").value());
+    return parse_json(read_text_file(folder + "/sweep.json").value());
   }
 
   // The trials of a sweep in which the third one is hopeless and the fourth one diverges.

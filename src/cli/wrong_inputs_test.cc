@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "cli/command_fixture.h"
 
 namespace trireme {
@@ -137,7 +138,7 @@ TEST_F(WrongInputs, EachGetsItsExitCodeAndTheMessageOfThePage) {
     table += "| `" + command + "` | " + std::to_string(answer.exit_code) + " | " + message + " |\n";
     const bool wants_json = std::find(args.begin(), args.end(), "--json") != args.end();
     if (wants_json) {
-      const auto json = nlohmann::json::parse(answer.out);
+      const auto json = parse_json(answer.out);
       EXPECT_EQ(json.at("exit_code"), answer.exit_code);
       EXPECT_NE(answer.err.find(json.at("error").get<std::string>().substr(0, 40)),
                 std::string::npos);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/bounded_json.h"
+#include "base/json_text.h"
 #include "coord/base64.h"
 #include "coord/http_post.h"
 
@@ -44,7 +45,7 @@ Error EtcdCoord::strange(const std::string& path, const std::string& what) const
 
 Result<EtcdJson> EtcdCoord::ask(const std::string& path, const EtcdJson& question,
                                 Deadline deadline, bool* is_ended) const {
-  TRIREME_TRY(answer, http_post(address_, path, question.dump(), deadline));
+  TRIREME_TRY(answer, http_post(address_, path, json_text(question), deadline));
   Result<EtcdJson> json = parse_bounded_json(answer.body);
   if (!json.ok() || !json->is_object()) {
     return strange(path, json.ok() ? "no object" : json.error().message);

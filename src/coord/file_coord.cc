@@ -9,6 +9,7 @@
 
 #include "base/bounded_json.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/leftovers.h"
 #include "base/sealed_json.h"
 #include "comm/fabric.h"
@@ -104,7 +105,7 @@ Status FileCoord::write(const Content& content) const {
   const nlohmann::json json{
       {"revision", content.revision}, {"keys", std::move(keys)}, {"leases", std::move(leases)}};
   try {
-    return write_file_atomically(content_path(), seal_json(json.dump(1)));
+    return write_file_atomically(content_path(), seal_json(json_text(json, 1)));
   } catch (const nlohmann::json::exception& failure) {
     return usage(name() + ": a key or value is not UTF-8 text: " + json_problem(failure.what()));
   }

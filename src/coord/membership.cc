@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/json_text.h"
 
 namespace trireme {
 namespace {
@@ -152,11 +153,13 @@ std::string place_on_all_slots(std::vector<Member>& members) {
 }
 
 std::string record_text(const MembershipRecord& record) {
-  return RecordJson{{"lease_s", record.lease_s},       {"claimed_epoch", record.claimed_epoch},
-                    {"claimed_by", record.claimed_by}, {"formed", json_of(record.formed)},
-                    {"base", json_of(record.base)},    {"holders", record.holders},
-                    {"left_out", record.left_out}}
-      .dump();
+  return json_text(RecordJson{{"lease_s", record.lease_s},
+                              {"claimed_epoch", record.claimed_epoch},
+                              {"claimed_by", record.claimed_by},
+                              {"formed", json_of(record.formed)},
+                              {"base", json_of(record.base)},
+                              {"holders", record.holders},
+                              {"left_out", record.left_out}});
 }
 
 Result<MembershipRecord> parse_record(std::string_view text) {
@@ -189,9 +192,8 @@ Result<MembershipRecord> parse_record(std::string_view text) {
 }
 
 std::string card_text(const AgentCard& card) {
-  return RecordJson{
-      {"address", card.address}, {"slots", card.slots}, {"stopped_epoch", card.stopped_epoch}}
-      .dump();
+  return json_text(RecordJson{
+      {"address", card.address}, {"slots", card.slots}, {"stopped_epoch", card.stopped_epoch}});
 }
 
 Result<AgentCard> parse_card(std::string_view text) {

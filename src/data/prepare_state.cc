@@ -5,6 +5,7 @@
 #include "base/bounded_json.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json_text.h"
 
 namespace trireme {
 namespace {
@@ -45,7 +46,7 @@ PrepareState from_json(const json& object, uint64_t inputs_hash) {
 
 Status save_prepare_state(const PrepareState& state, const std::string& path) {
   // A path in first_invalid may be invalid UTF-8.
-  const auto text = to_json(state).dump(2, ' ', false, json::error_handler_t::replace);
+  const auto text = lenient_json_text(to_json(state), 2);
   return write_file_atomically(path, text);
 }
 
@@ -53,7 +54,7 @@ std::optional<PrepareState> load_prepare_state(const std::string& path, uint64_t
   const auto text = read_text_file(path, limits::kSmallFileBytes);
   if (!text.ok() || !check_json_limits(*text).ok()) return std::nullopt;
   try {
-    const json object = json::parse(*text);
+    const json object = parse_json(*text);
     if (object.at("inputs") != hex64(inputs_hash)) return std::nullopt;
     return from_json(object, inputs_hash);
   } catch (const json::exception&) {

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace trireme {
 namespace {
 
@@ -55,7 +57,7 @@ TEST(EvidenceJson, NamesTheRanksThatWereWrong) {
         R"({"corruption":{"check":"none","step":1,"certain":true,"ranks":[]}})",
         R"({"corruption":{"check":"a"}})",
         R"({"corruption":{"check":"state","step":1,"certain":true,"ranks":1}})"}) {
-    EXPECT_THROW(evidence_in(nlohmann::json::parse(damaged)), nlohmann::json::exception);
+    EXPECT_THROW(evidence_in(parse_json(damaged)), nlohmann::json::exception);
   }
 }
 

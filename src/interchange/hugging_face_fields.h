@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/input_limits.h"
+#include "base/json_text.h"
 #include "checkpoint/strict_json.h"
 
 namespace trireme {
@@ -74,7 +75,7 @@ class HuggingFaceFields {
  private:
   std::string name(const char* key) const { return where_.empty() ? key : where_ + "." + key; }
   static std::string shown(const nlohmann::json& value) {
-    return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 80);
+    return ascii_json_text(value).substr(0, 80);
   }
 
   const nlohmann::json* object_ = nullptr;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/safetensors_writer.h"
 #include "interchange/foreign_family.h"
@@ -57,7 +58,7 @@ class HuggingFace : public FolderTest {
     std::filesystem::rename(path, folder() + "/model.safetensors");
   }
   void edit_config(const std::function<void(json&)>& edit) {
-    json config = json::parse(read_text_file(folder() + "/config.json").value());
+    json config = parse_json(read_text_file(folder() + "/config.json").value());
     edit(config);
     std::ofstream(folder() + "/config.json") << config;
   }
@@ -182,7 +183,7 @@ TEST_F(HuggingFace, LayersThatDifferLieWhereTheLibrariesLookForThem) {
     same("1.mlp.experts.2.down_proj.weight", "1.mlp.experts.2.w_down");
     same("1.mlp.shared_experts.up_proj.weight", "1.mlp.shared.w_up");
     if (name[0] == 'e') same("1.mlp.moe_statics.e_score_correction_bias", "1.mlp.router_bias");
-    const json config = json::parse(read_text_file(folder() + "/config.json").value());
+    const json config = parse_json(read_text_file(folder() + "/config.json").value());
     EXPECT_EQ(config["intermediate_size"], 56);
     EXPECT_EQ(config["moe_intermediate_size"], 40);
   }
@@ -326,7 +327,7 @@ TEST_F(HuggingFace, ConfigurationsOfVersions4And5SayTheSame) {
     const ModelConfig model = small_model(name);
     const auto text = print_hugging_face_config(*resolve_model(model, 0), {DType::BF16, 44});
     ASSERT_TRUE(text.ok());
-    json v4 = json::parse(*text), v5 = v4;
+    json v4 = parse_json(*text), v5 = v4;
     v4.erase("rope_parameters");
     v4.erase("dtype");
     if (!v4["rope_scaling"].is_null() && name[0] == 'l') {
@@ -335,8 +336,8 @@ TEST_F(HuggingFace, ConfigurationsOfVersions4And5SayTheSame) {
     }
     for (const char* key : {"rope_theta", "rope_scaling", "torch_dtype"}) v5.erase(key);
     v5["eos_token_id"] = {44, 45};
-    for (const json& config : {json::parse(*text), v4, v5}) {
-      const auto parsed = parse_hugging_face_config(config.dump());
+    for (const json& config : {parse_json(*text), v4, v5}) {
+      const auto parsed = parse_hugging_face_config(json_text(config));
       ASSERT_TRUE(parsed.ok()) << message_of(parsed);
       EXPECT_EQ(parsed->dtype, DType::BF16);
       EXPECT_EQ(parsed->end_of_text, 44);
@@ -375,9 +376,9 @@ TEST_F(HuggingFace, WhatCannotBeRepresentedIsRefusedByName) {
   };
   for (const auto& [name, key, value] : refused) {
     json config =
-        json::parse(print_hugging_face_config(*resolve_model(small_model(name), 0), {}).value());
+        parse_json(print_hugging_face_config(*resolve_model(small_model(name), 0), {}).value());
     config[key] = value;
-    const auto parsed = parse_hugging_face_config(config.dump());
+    const auto parsed = parse_hugging_face_config(json_text(config));
     ASSERT_FALSE(parsed.ok()) << key;
     EXPECT_EQ(parsed.error().kind, ErrorKind::Infeasible) << message_of(parsed);
     EXPECT_NE(message_of(parsed).find(key), std::string::npos) << message_of(parsed);

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/input_limits.h"
+#include "base/json_text.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/safetensors_writer.h"
 #include "interchange/hugging_face_folder.h"
@@ -203,7 +204,8 @@ std::string print_index(const std::vector<std::vector<const ForeignTensor*>>& sh
       bytes += tensor->shape.num_elements() * size_of(dtype);
     }
   }
-  return nlohmann::ordered_json{{"metadata", {{"total_size", bytes}}}, {"weight_map", map}}.dump(
+  return json_text(
+             nlohmann::ordered_json{{"metadata", {{"total_size", bytes}}}, {"weight_map", map}},
              2) +
          "\n";
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "checkpoint/checkpoint_fixture.h"
 #include "interchange/foreign_model.h"
 #include "interchange/interchange.h"
@@ -56,7 +57,7 @@ class PeftAdapters : public FolderTest {
     ASSERT_TRUE(status.ok()) << message_of(status);
   }
   void edit_config(const std::function<void(json&)>& edit) {
-    json config = json::parse(read_text_file(folder() + "/adapter_config.json").value());
+    json config = parse_json(read_text_file(folder() + "/adapter_config.json").value());
     edit(config);
     std::ofstream(folder() + "/adapter_config.json") << config;
   }
@@ -133,7 +134,7 @@ TEST_F(PeftAdapters, NamesAndShapesAreThoseOfTheLibrary) {
   EXPECT_EQ(extents("mlp.down_proj.lora_A.weight"), (Extents{3, 40}));
   EXPECT_EQ(extents("mlp.down_proj.lora_B.weight"), (Extents{24, 3}));
   EXPECT_EQ(file->header().tensors.size(), 2u * 2 * 2);
-  const json config = json::parse(read_text_file(folder() + "/adapter_config.json").value());
+  const json config = parse_json(read_text_file(folder() + "/adapter_config.json").value());
   EXPECT_EQ(config["peft_type"], "LORA");
   EXPECT_EQ(config["r"], 3);
   EXPECT_EQ(config["lora_alpha"], 4.5);
@@ -146,7 +147,7 @@ TEST_F(PeftAdapters, NamesAndShapesAreThoseOfTheLibrary) {
 TEST_F(PeftAdapters, TheModuleOfThreeMatricesAddsWhatTheirAdaptersAdd) {
   const InterchangeModel model = adapted_model("gpt2");
   write(model);
-  const json config = json::parse(read_text_file(folder() + "/adapter_config.json").value());
+  const json config = parse_json(read_text_file(folder() + "/adapter_config.json").value());
   EXPECT_EQ(config["rank_pattern"]["attn.c_attn"], 9);
   EXPECT_EQ(config["alpha_pattern"]["attn.c_attn"], 13.5);
   EXPECT_EQ(config["fan_in_fan_out"], true);
@@ -162,7 +163,7 @@ TEST_F(PeftAdapters, ASharedAStaysShared) {
     }
   }
   expect_round_trip(model);
-  const json config = json::parse(read_text_file(folder() + "/adapter_config.json").value());
+  const json config = parse_json(read_text_file(folder() + "/adapter_config.json").value());
   EXPECT_TRUE(config["rank_pattern"].empty());
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/input_limits.h"
+#include "base/json_text.h"
 #include "interchange/hugging_face_fields.h"
 
 namespace trireme {
@@ -109,7 +110,7 @@ std::string print_peft_config(const PeftConfig& config) {
                                {"bias", "none"},
                                {"use_rslora", false},
                                {"modules_to_save", nullptr}};
-  return object.dump(2) + "\n";
+  return json_text(object, 2) + "\n";
 }
 
 Result<PeftConfig> parse_peft_config(std::string_view text) {

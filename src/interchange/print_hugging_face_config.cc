@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "interchange/hugging_face_config.h"
 
 namespace trireme {
@@ -220,7 +221,7 @@ Result<std::string> print_hugging_face_config(const ModelSpec& model,
   config["torch_dtype"] = torch_name_of(extras.dtype);
   config["dtype"] = torch_name_of(extras.dtype);
   config["use_cache"] = true;
-  return config.dump(2) + "\n";
+  return json_text(config, 2) + "\n";
 }
 
 }  // namespace trireme

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace trireme {
 namespace {
 
@@ -32,9 +34,9 @@ nlohmann::ordered_json& member(nlohmann::ordered_json& root, const std::string& 
 std::string json_text(const ForeignJob& job) {
   nlohmann::ordered_json root = nlohmann::ordered_json::object();
   for (const ForeignSetting& setting : job.settings()) {
-    member(root, setting.key) = nlohmann::ordered_json::parse(literal_text(setting.value));
+    member(root, setting.key) = parse_ordered_json(literal_text(setting.value));
   }
-  return root.dump(2) + "\n";
+  return json_text(root, 2) + "\n";
 }
 
 std::string yaml_text(const ForeignJob& job) {

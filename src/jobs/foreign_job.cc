@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_text.h"
+
 namespace trireme {
 namespace {
 
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-}
+std::string quoted(const std::string& text) { return ascii_json_text(nlohmann::json(text)); }
 
 // Always with a point: YAML takes 1e-05 for a string.
 std::string number_text(double value) {

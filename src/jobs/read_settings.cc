@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/bounded_json.h"
+#include "base/json_text.h"
 #include "config/toml_limits.h"
 #include "jobs/import_forms.h"
 
@@ -157,7 +158,7 @@ Result<ForeignJob> read_json_job(std::string_view text, const std::string& sourc
   }
   Json root;
   try {
-    root = Json::parse(text);
+    root = parse_ordered_json(text);
   } catch (const Json::parse_error& error) {
     return usage(fmt::format("{}:{}: not valid JSON: {}; correct the line", source,
                              line_of(text, error.byte), json_problem(error.what())));

@@ -5,6 +5,7 @@
 #include <regex>
 #include <set>
 
+#include "base/json_text.h"
 #include "jobs/random_layout_fixture.h"
 
 namespace trireme {
@@ -22,7 +23,7 @@ std::string saved_config_of(const std::string& module) {
   std::smatch found;
   const auto literal = [](std::string text) {
     if (text == "True" || text == "False") return nlohmann::json(text == "True");
-    return nlohmann::json::parse(text);
+    return parse_json(text);
   };
   nlohmann::json sizes;
   std::string policy;
@@ -56,7 +57,7 @@ std::string saved_config_of(const std::string& module) {
   if (policy.starts_with("Selective")) {
     checkpoint["force_recompute_mm_shapes_by_fqns"] = {"moe.router.gate"};
   }
-  return saved.dump(1);
+  return json_text(saved, 1);
 }
 
 // What another trainer's job cannot say stands in RUN.toml; everything else is as if nobody had

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/json_text.h"
 
 namespace trireme {
 namespace {
@@ -50,7 +51,7 @@ std::vector<FailureTimeline> failure_timelines(std::string_view metrics) {
     const bool is_start =
         text.starts_with("{\"event\":\"restart\"") || text.starts_with("{\"event\":\"run\"");
     if ((!is_failure && !is_start) || !check_json_limits(text).ok()) continue;
-    const auto line = nlohmann::json::parse(text, nullptr, false);
+    const auto line = parse_json_or_discard(text);
     if (!line.is_object()) continue;
     try {
       if (is_failure) {

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_text.h"
+
 namespace trireme {
 namespace {
 
@@ -66,7 +68,7 @@ TEST(FailureTimeline, IsDrawnAsPhasesThatFillTheRecovery) {
     ChromeTraceWriter writer(text);
     write_failures(writer, failure_timelines(surviving_run()), 90.0);
   }
-  const auto events = nlohmann::json::parse(text.str()).at("traceEvents");
+  const auto events = parse_json(text.str()).at("traceEvents");
   double at = 0.0, end = 0.0;
   int num_failures = 0, num_phases = 0;
   for (const auto& event : events) {

@@ -12,6 +12,7 @@
 #include "base/chrome_trace.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "failures/evidence_json.h"
 #include "observe/goodput_json.h"
 #include "observe/metrics_segments.h"
@@ -98,7 +99,7 @@ std::string lines_until(const std::string& text, int64_t step) {
     const std::string line = text.substr(begin, end - begin + 1);
     begin = end + 1;
     if (!check_json_limits(line).ok()) continue;
-    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto json = parse_json_or_discard(line);
     if (!json.is_object()) continue;
     const auto found = json.find("step");
     const bool later =
@@ -113,7 +114,7 @@ std::string lines_until(const std::string& text, int64_t step) {
 bool begins_after(const std::string& text, int64_t step) {
   const std::string line = text.substr(0, text.find('\n'));
   if (!check_json_limits(line).ok()) return false;
-  const auto json = nlohmann::json::parse(line, nullptr, false);
+  const auto json = parse_json_or_discard(line);
   if (!json.is_object()) return false;
   const auto found = json.find("step");
   return found != json.end() && found->is_number_integer() && found->get<int64_t>() > step;
@@ -239,7 +240,7 @@ void MetricsFile::on_sample(const SampleReport& report) {
   nlohmann::ordered_json json = {
       {"event", "sample"}, {"step", report.step}, {"time", unix_time_s()}, {"text", report.text}};
   // Sampled bytes may be invalid UTF-8, which JSON does not allow.
-  file_.append(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  file_.append(lenient_json_text(json) + "\n");
 }
 
 void MetricsFile::on_checkpoint(const CheckpointReport& report) {
@@ -254,7 +255,7 @@ void MetricsFile::on_goodput(const GoodputReport& report) {
   nlohmann::ordered_json line = {
       {"event", "goodput"}, {"step", report.step}, {"time", unix_time_s()}};
   line.update(goodput_json(report));
-  file_.append(line.dump() + "\n");
+  file_.append(json_text(line) + "\n");
 }
 
 void MetricsFile::on_rollback(const RollbackReport& report) {
@@ -266,7 +267,7 @@ void MetricsFile::on_rollback(const RollbackReport& report) {
                                  {"z_score", report.z_score},
                                  {"first_sample", report.first_sample},
                                  {"samples", report.num_samples}};
-  file_.append(line.dump() + "\n");
+  file_.append(json_text(line) + "\n");
 }
 
 void MetricsFile::on_skip(const SkipReport& report) {
@@ -292,7 +293,7 @@ void MetricsFile::write_host(int64_t step, const HostStatistics& statistics,
 void MetricsFile::write_failure(int64_t step, const std::string& cause,
                                 const std::optional<CorruptionAlarm>& alarm) {
   const std::string found =
-      alarm ? fmt::format(",\"corruption\":{}", corruption_json(*alarm).dump()) : "";
+      alarm ? fmt::format(",\"corruption\":{}", json_text(corruption_json(*alarm))) : "";
   file_.append(
       fmt::format("{{\"event\":\"failure\",\"step\":{},\"time\":{:.3f},\"cause\":\"{}\"{}}}\n",
                   step, unix_time_s(), json_escaped(cause), found));

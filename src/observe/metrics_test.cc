@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "nn/router_losses.h"
 #include "observe/metrics_segments.h"
 #include "train/expert_load.h"
@@ -36,7 +37,7 @@ class Metrics : public testing::Test {
     std::ifstream file(path_);
     std::vector<Json> all;
     for (std::string line; std::getline(file, line);) {
-      all.push_back(Json::parse(line, nullptr, false));
+      all.push_back(parse_json_or_discard(line));
       EXPECT_FALSE(all.back().is_discarded()) << line;
     }
     return all;
@@ -78,7 +79,7 @@ TEST_F(Metrics, EveryEventHasItsKeysAndNumbersComeBackBitwise) {
   const std::vector<Json> all = lines();
   ASSERT_EQ(all.size(), 1u + 4u * 3u + 1u);
   for (const Json& line : all) {
-    SCOPED_TRACE(line.dump());
+    SCOPED_TRACE(json_text(line));
     EXPECT_GT(line.at("time").get<double>(), 1.7e9);
     EXPECT_TRUE(line.at("step").is_number_integer());
   }
@@ -130,7 +131,7 @@ TEST_F(Metrics, AStepTellsHowEvenlyExpertsAreLoaded) {
   EXPECT_EQ(all[2].at("expert_visits"), 24);
   EXPECT_EQ(all[2].at("dropped_visits"), 3);
   EXPECT_EQ(all[2].at("expert_max_over_mean"), 1.5);
-  EXPECT_EQ(all[2].at("expert_share"), Json::parse("[0.41667,0.16667,0.41667]"));
+  EXPECT_EQ(all[2].at("expert_share"), parse_json("[0.41667,0.16667,0.41667]"));
   EXPECT_FALSE(all[2].contains("aux_loss"));
   EXPECT_FALSE(all[2].contains("z_loss"));
   EXPECT_EQ(all[3].at("aux_loss"), 1.25);
@@ -288,7 +289,7 @@ std::vector<int64_t> steps_of(const std::string& path) {
   std::vector<int64_t> steps;
   std::istringstream text(read_metrics(path).value());
   for (std::string line; std::getline(text, line);) {
-    const Json json = Json::parse(line);
+    const Json json = parse_json(line);
     if (json["event"] == "train") steps.push_back(json["step"]);
   }
   return steps;
@@ -308,7 +309,7 @@ TEST_F(Metrics, RotatedPartsAreReadAsOneFileAndCutAsOne) {
   EXPECT_GT(parts, 3);
   for (int64_t part = 1; part <= parts; ++part) {
     const std::string text = read_text_file(metrics_part(path_, part)).value();
-    EXPECT_EQ(Json::parse(text.substr(0, text.find('\n')))["event"], "run");
+    EXPECT_EQ(parse_json(text.substr(0, text.find('\n')))["event"], "run");
   }
   EXPECT_EQ(lines().front()["event"], "run");
   for (int64_t from = 0; from <= 20; ++from) {
@@ -322,7 +323,7 @@ TEST_F(Metrics, RotatedPartsAreReadAsOneFileAndCutAsOne) {
     std::vector<int64_t> want(20);
     std::iota(want.begin(), want.end(), 1);
     EXPECT_EQ(steps_of(path_), want) << "resumed after step " << from;
-    EXPECT_EQ(Json::parse(read_metrics(path_).value().substr(
+    EXPECT_EQ(parse_json(read_metrics(path_).value().substr(
                   0, read_metrics(path_).value().find('\n')))["event"],
               "run");
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/units.h"
 #include "compile/step_price.h"
 #include "observe/diagnosis_json.h"
@@ -95,8 +96,7 @@ PageRanks page_ranks(const RunPlan& plan, const Hardware& hardware, const Predic
 }
 
 std::string page_of(Json plan) {
-  return report_page(
-      Json{{"plan", std::move(plan)}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return report_page(lenient_json_text(Json{{"plan", std::move(plan)}}));
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ std::string page_of(Json plan) {
 std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::string& name,
                       const PlanPageParts& parts) {
   const Predictions predictions = predict_ranks(plan, hardware);
-  Json summary = Json::parse(plan_json(plan, predictions, hardware));
+  Json summary = parse_ordered_json(plan_json(plan, predictions, hardware));
   const double step_s = summary["step_s"].get<double>();
   PageRanks shown = page_ranks(plan, hardware, predictions, parts.what_if);
   summary["ranks"] = std::move(shown.summaries);

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "program/palette.h"
 
 namespace trireme {
@@ -127,7 +128,7 @@ int TensorTables::add(const TensorTable& table) {
     tensors.push_back({tensor.name, tensor.offset, tensor.bytes(),
                        fmt::format("{} {}", tensor.shape.to_string(), name_of(tensor.dtype))});
   }
-  std::string text = tensors.dump();
+  std::string text = json_text(tensors);
   const auto [entry, is_new] = found_.try_emplace(std::move(text), int(tables_.size()));
   if (is_new) tables_.push_back(entry->first);
   return entry->second;
@@ -135,7 +136,7 @@ int TensorTables::add(const TensorTable& table) {
 
 Json TensorTables::json() const {
   Json all = Json::array();
-  for (const std::string& table : tables_) all.push_back(Json::parse(table));
+  for (const std::string& table : tables_) all.push_back(parse_ordered_json(table));
   return all;
 }
 

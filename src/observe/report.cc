@@ -7,6 +7,7 @@
 
 #include "base/bounded_json.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "observe/metrics_segments.h"
 #include "observe/report_page.h"
 
@@ -28,7 +29,7 @@ std::string text_or_empty(const std::string& path) {
 // quadratic time.
 Json json_or_discarded(std::string_view text) {
   const Status within = check_json_limits(text, {.members = limits::kOrderedMembers});
-  return within.ok() ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
+  return within.ok() ? parse_ordered_json_or_discard(text) : Json(Json::value_t::discarded);
 }
 
 Json object_or_null(const std::string& path) {
@@ -156,7 +157,7 @@ Status write_comparison(const std::vector<std::string>& run_dirs, const std::str
   }
   tell_apart(data["runs"], run_dirs);
   data["differences"] = differences_of(data["runs"]);
-  const std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string json = lenient_json_text(data);
   return write_file_atomically(out_path, report_page(json));
 }
 

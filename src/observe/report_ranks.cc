@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/json_text.h"
 #include "comm/gather_text.h"
 #include "observe/host_clocks.h"
 #include "observe/rank_view.h"
@@ -137,15 +138,15 @@ std::string gather_ranks_json(const RankViews& views, Engine& engine, const Step
                                     [&](const ShownRank& one) { return one.rank == own; });
   std::string text;
   if (is_shown) {
-    text =
-        Json{{"clock_ns", clocks[size_t(own)]}, {"steps", traced_steps(engine.rank_plan(), trace)}}
-            .dump();
+    text = json_text(Json{{"clock_ns", clocks[size_t(own)]},
+                          {"steps", traced_steps(engine.rank_plan(), trace)}});
   }
   const std::vector<std::string> texts = gather_text(engine.world(), text);
   if (own != 0) return "";
 
   std::vector<Json> handed_over;
-  for (const ShownRank& one : shown) handed_over.push_back(Json::parse(texts[size_t(one.rank)]));
+  for (const ShownRank& one : shown)
+    handed_over.push_back(parse_ordered_json(texts[size_t(one.rank)]));
   const CommonClock clock(handed_over);
   const Result<Simulation> simulation = simulate_plan(plan, views.hardware);
   TensorTables tables;
@@ -160,7 +161,7 @@ std::string gather_ranks_json(const RankViews& views, Engine& engine, const Step
     json["ranks"].push_back(std::move(one));
   }
   json["tables"] = tables.json();
-  return json.dump() + "\n";
+  return json_text(json) + "\n";
 }
 
 }  // namespace trireme

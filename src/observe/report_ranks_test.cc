@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/json_text.h"
 #include "comm/world.h"
 #include "data/synthetic_source.h"
 #include "planner/make_plan.h"
@@ -61,7 +62,7 @@ Outcome run(const RunConfig& config) {
         gather_ranks_json({*plan, hardware, predictions, measured}, engine, trace);
     const HistogramReport histograms = gather_histograms(engine, valid_tokens);
     if (world.rank() != 0) return;
-    outcome.ranks = Json::parse(ranks);
+    outcome.ranks = parse_json(ranks);
     outcome.measured = measured;
     outcome.histograms = histograms;
   });

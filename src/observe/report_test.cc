@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "base/file.h"
+#include "base/json_text.h"
 
 namespace trireme {
 namespace {
@@ -41,11 +42,11 @@ Json data_of(const std::string& page) {
   const std::string open = "<script id=\"data\" type=\"application/json\">";
   const size_t begin = page.find(open) + open.size();
   const size_t end = page.find("</script>", begin);
-  return Json::parse(page.substr(begin, end - begin));
+  return parse_json(page.substr(begin, end - begin));
 }
 
 std::string train_line(int64_t step) {
-  return Json{{"event", "train"}, {"step", step}, {"loss", 1.0 / double(step)}}.dump() + "\n";
+  return json_text(Json{{"event", "train"}, {"step", step}, {"loss", 1.0 / double(step)}}) + "\n";
 }
 
 TEST_F(Report, HoldsWhatTheRunDirectoryHolds) {

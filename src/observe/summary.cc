@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "compile/layer_values.h"
 #include "compile/step_price.h"
 #include "failures/evidence_json.h"
@@ -212,7 +213,7 @@ std::string plan_json(const RunPlan& plan, const Predictions& predicted, const H
       json["ranks"].push_back(planned_rank(plan, predicted, position));
     }
   }
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 std::string summary_json(const RunPlan& plan, const Predictions& predicted,
@@ -294,7 +295,7 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   for (size_t i = 0; i < measured.size(); ++i) {
     json["ranks"].push_back(measured_rank(plan, predicted, int(i), measured[i]));
   }
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace trireme

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/input_file.h"
+#include "base/json_text.h"
 #include "train/expert_load.h"
 
 namespace trireme {
@@ -53,7 +54,7 @@ void append_le(std::string& text, uint64_t value, int num_bytes) {
 // the invalid bytes.
 std::string valid_utf8(std::string_view text) {
   using Json = nlohmann::json;
-  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
+  return parse_json(lenient_json_text(Json(text)));
 }
 
 uint64_t read_le(std::string_view bytes) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_text.h"
 #include "program/draw_svg.h"
 #include "program/make_schedule.h"
 #include "program/stage_graph.h"
@@ -19,7 +20,7 @@ std::vector<json> jsonl_of(const Schedule& schedule, const OpDurations& duration
   write_jsonl(out, schedule, durations);
   std::istringstream in(out.str());
   std::vector<json> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line));
+  for (std::string line; std::getline(in, line);) lines.push_back(parse_json(line));
   return lines;
 }
 
@@ -124,7 +125,7 @@ TEST(WriteTrace, HasABoxPerActionAndAnArrowPerMessage) {
     ChromeTraceWriter writer(out);
     write_trace(writer, schedule, one_second_each(schedule), 2, "simulated");
   }
-  const json trace = json::parse(out.str());
+  const json trace = parse_json(out.str());
   int boxes = 0;
   int starts = 0;
   for (const json& event : trace["traceEvents"]) {

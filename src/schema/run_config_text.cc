@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "schema/run_config_fields.h"
 
 namespace trireme {
@@ -63,7 +64,7 @@ std::string to_json(const RunConfig& config) {
         std::visit(JsonValue{}, field.value);
   }
   // Paths may contain any bytes, but JSON text must be UTF-8.
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return lenient_json_text(json);
 }
 
 bool operator==(const RunConfig& a, const RunConfig& b) { return to_toml(a) == to_toml(b); }

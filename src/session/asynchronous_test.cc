@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "planner/make_plan.h"
 #include "session/session_fixture.h"
 
@@ -92,7 +93,7 @@ TEST_F(Asynchronous, WorkersUseWhatTheirPlanSays) {
   losses_of(asynchronous(eight_sequences(4), 2, 1), "measured");
   const Result<std::string> text = read_text_file((root_ / "measured" / "summary.json").string());
   ASSERT_TRUE(text.ok());
-  const auto ranks = nlohmann::json::parse(*text).at("ranks");
+  const auto ranks = parse_json(*text).at("ranks");
   EXPECT_EQ(ranks.size(), 2u);
   for (const auto& rank : ranks) {
     EXPECT_EQ(rank["memory"]["measured"]["peak"], rank["memory"]["predicted"]["peak"]);

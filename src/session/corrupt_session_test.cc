@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "base/file.h"
+#include "base/json_text.h"
 #include "comm/world.h"
 #include "device/host.h"
 #include "observe/report.h"
@@ -51,8 +53,7 @@ class CorruptSession : public SessionTest {
   }
 
   nlohmann::json summary() const {
-    std::ifstream file(path("run/summary.json"));
-    return nlohmann::json::parse(file);
+    return parse_json(read_text_file(path("run/summary.json")).value());
   }
 };
 
@@ -81,7 +82,7 @@ TEST_F(CorruptSession, SummaryMetricsAndReportNameTheRankAndTheHostThatWereWrong
   while (std::getline(metrics, line)) {
     if (line.find("\"event\":\"failure\"") != std::string::npos) last_failure = line;
   }
-  const auto failure = nlohmann::json::parse(last_failure);
+  const auto failure = parse_json(last_failure);
   EXPECT_EQ(failure.at("corruption"), found);
   EXPECT_EQ(failure.at("cause"), error.message);
 

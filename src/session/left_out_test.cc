@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "checkpoint/find_checkpoint.h"
 #include "session/session_fixture.h"
 
@@ -30,7 +31,7 @@ class LeftOut : public SessionTest {
     std::vector<nlohmann::json> lines;
     std::istringstream text(*read_text_file(path(folder) + "/metrics.jsonl"));
     for (std::string line; std::getline(text, line);) {
-      auto json = nlohmann::json::parse(line);
+      auto json = parse_json(line);
       if (json.value("event", "") == event) lines.push_back(std::move(json));
     }
     return lines;
@@ -40,8 +41,8 @@ class LeftOut : public SessionTest {
   std::string numbers_of(const std::string& folder) const {
     std::string text;
     for (const nlohmann::json& line : lines_of(folder, "train")) {
-      text += fmt::format("{} {} {}\n", line["step"].dump(), line["loss"].dump(),
-                          line["grad_norm"].dump());
+      text += fmt::format("{} {} {}\n", json_text(line["step"]), json_text(line["loss"]),
+                          json_text(line["grad_norm"]));
     }
     return text;
   }

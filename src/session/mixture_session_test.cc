@@ -1,8 +1,9 @@
 // Runs on mixtures of token files. In some files the loss leaves tokens out.
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
+#include "base/json_text.h"
 #include "data/token_file_writer.h"
 #include "session/session_fixture.h"
 
@@ -45,8 +46,7 @@ TEST_F(MixtureSession, HasTheSameBitsOnEveryLayoutAndWhenItIsResumed) {
 
 TEST_F(MixtureSession, TheSummaryNamesTheFilesAndTheirShares) {
   ASSERT_TRUE(outcome_of(mixed_run(2), "run").result.ok());
-  std::ifstream file(path("run/summary.json"));
-  const auto summary = nlohmann::json::parse(file);
+  const auto summary = parse_json(read_text_file(path("run/summary.json")).value());
   ASSERT_EQ(summary.at("data").size(), 2u);
   EXPECT_EQ(summary["data"][0]["path"], path("plain.tok"));
   EXPECT_NEAR(summary["data"][1]["share"].get<double>(), 2.0 / 3.0, 1e-12);

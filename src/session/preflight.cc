@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "comm/gather_text.h"
 #include "device/core_binding.h"
 #include "device/host.h"
@@ -143,11 +144,11 @@ std::string text_of(const PreflightRank& own, const std::vector<PreflightLink>& 
   for (const PreflightLink& link : links) {
     json.back().push_back({link.a, link.b, link.bytes_per_s, link.latency_s});
   }
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return lenient_json_text(json);
 }
 
 void add_part(const std::string& text, PreflightReport& report) {
-  const nlohmann::json json = nlohmann::json::parse(text);
+  const nlohmann::json json = parse_json(text);
   report.ranks.push_back({json[0], json[1], json[2], json[3], json[4]});
   for (const auto& link : json[5]) {
     report.links.push_back({link[0], link[1], link[2], link[3]});

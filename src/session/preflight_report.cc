@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_text.h"
+
 namespace trireme {
 namespace {
 
@@ -116,14 +118,18 @@ std::string preflight_json(const PreflightReport& report) {
   for (const Kind& kind : kKinds) median[kind.what] = median_of(report, kind);
   median["link"] = median_link(report);
   const bool is_good = odd.empty();
-  return Json{{"good", is_good},  {"ranks", ranks}, {"links", links},
-              {"median", median}, {"odd", odd},     {"seconds", report.seconds}}
-             .dump(2, ' ', false, Json::error_handler_t::replace) +
+  return lenient_json_text(Json{{"good", is_good},
+                                {"ranks", ranks},
+                                {"links", links},
+                                {"median", median},
+                                {"odd", odd},
+                                {"seconds", report.seconds}},
+                           2) +
          "\n";
 }
 
 bool is_good_preflight(const std::string& json) {
-  const Json report = Json::parse(json, nullptr, false);
+  const Json report = parse_ordered_json_or_discard(json);
   return report.is_object() && report.value("good", false);
 }
 

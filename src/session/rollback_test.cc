@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "checkpoint/find_checkpoint.h"
 #include "data/sampler.h"
 #include "data/token_file_writer.h"
@@ -41,7 +42,7 @@ class Rollback : public SessionTest {
     std::vector<nlohmann::json> lines;
     std::istringstream text(*read_text_file(path(folder) + "/metrics.jsonl"));
     for (std::string line; std::getline(text, line);) {
-      auto json = nlohmann::json::parse(line);
+      auto json = parse_json(line);
       if (json.value("event", "") == event) lines.push_back(std::move(json));
     }
     return lines;
@@ -108,7 +109,7 @@ TEST_F(Rollback, AutoIntervalsAreToldAndChangeNoLoss) {
 // The parts add up to the whole time, and the summary and the last line of the metrics agree.
 TEST_F(Rollback, TheTimeOfARunIsDividedByReason) {
   ASSERT_TRUE(outcome_of(run_of(SpikeChoice::None, 2), "run").result.ok());
-  const auto summary = nlohmann::json::parse(*read_text_file(path("run") + "/summary.json"));
+  const auto summary = parse_json(*read_text_file(path("run") + "/summary.json"));
   const nlohmann::json& goodput = summary["goodput"];
   double sum = 0.0;
   for (const auto& part : goodput["seconds"].items()) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "checkpoint/checkpoint_index.h"
 #include "session/session_fixture.h"
 
@@ -215,7 +216,7 @@ TEST_F(RunFolderTest, ASaveBesideTrainingThatFailsIsToldAndTheNextOneTriesAgain)
     EXPECT_TRUE(names.contains("step-000006") && names.contains("step-000008"));
     EXPECT_FALSE(names.contains("step-000004"));
     for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(thief.losses[i], whole[i].loss) << i;
-    const auto summary = nlohmann::json::parse(std::ifstream(path(run + "/summary.json")));
+    const auto summary = parse_json(read_text_file(path(run + "/summary.json")).value());
     EXPECT_EQ(summary.at("failed_saves"), 4 - int(names.size()));
     EXPECT_EQ(summary.at("saves"), int(names.size()));
   }

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/json_text.h"
 #include "schema/run_config_fields.h"
 #include "session/resumed_config.h"
 #include "session/session_fixture.h"
@@ -101,7 +102,7 @@ TEST_F(Session, TheOpsOfTheFirstStepsStandBesideTheirPrices) {
   RunConfig config = tiny_run(ComputeChoice::Fp32, 8);
   config.parallel.pp = 2;
   ASSERT_TRUE(outcome_of(config, "run").result.ok());
-  const auto summary = nlohmann::json::parse(text_of("run/summary.json"));
+  const auto summary = parse_json(text_of("run/summary.json"));
   ASSERT_FALSE(summary.at("ops").empty());
   EXPECT_EQ(summary.at("ops").front().at("unit"), "embedding");
   std::set<std::pair<std::string, std::string>> names;
@@ -120,7 +121,7 @@ TEST_F(Session, TracesOfAllRanksShareOneClockAndHaveTheirNumbers) {
   std::map<int, std::map<int64_t, double>> ends;  // of F0: [rank][step]
   double first = 1e9;
   for (const int rank : {0, 1}) {
-    const auto trace = nlohmann::json::parse(text_of(fmt::format("run/trace.rank{}.json", rank)));
+    const auto trace = parse_json(text_of(fmt::format("run/trace.rank{}.json", rank)));
     for (const auto& event : trace.at("traceEvents")) {
       ASSERT_EQ(event.at("pid"), rank);
       if (event.at("ph") != "X") continue;
@@ -214,7 +215,7 @@ TEST_F(Session, APredictionPaysForCallsBetweenRanks) {
     config.parallel.tp = tp;
     const std::string folder = fmt::format("tp-{}", tp);
     ASSERT_TRUE(outcome_of(config, folder).result.ok());
-    const auto plan = nlohmann::json::parse(text_of(folder + "/plan.json"));
+    const auto plan = parse_json(text_of(folder + "/plan.json"));
     for (const auto& rank : plan.at("ranks")) {
       const double exposed_s = rank.at("time").at("predicted").at("exposed").at("tp");
       EXPECT_EQ(exposed_s > 0.0, tp > 1);
@@ -240,7 +241,7 @@ TEST_F(Session, TheNoiseScaleIsToldWhenItIsDueAndIsThatOfOneRank) {
     EXPECT_FALSE(i % 2 == 0 && one_rank[i].noise_scale) << "step " << i + 1;
   }
   ASSERT_TRUE(one_rank[3].noise_scale);
-  const auto summary = nlohmann::json::parse(text_of("four_ranks/summary.json"));
+  const auto summary = parse_json(text_of("four_ranks/summary.json"));
   EXPECT_EQ(summary.at("noise_scale").get<double>(), *one_rank[3].noise_scale);
 }
 
@@ -256,8 +257,7 @@ TEST_F(Session, ChecksForCorruptionChangeNoNumberAndAreCounted) {
   const std::vector<StepReport> checked = reports_of(config, "checked");
   ASSERT_EQ(checked.size(), plain.size());
   for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(checked[i].loss, plain[i].loss);
-  const auto counts =
-      nlohmann::json::parse(text_of("checked/summary.json")).at("corruption_checks");
+  const auto counts = parse_json(text_of("checked/summary.json")).at("corruption_checks");
   EXPECT_EQ(counts.at("state_checks"), 3);  // after steps 2 and 4, and before the last save
   EXPECT_EQ(counts.at("replays"), 2);
   EXPECT_EQ(counts.at("replays_elsewhere"), 1);

@@ -16,6 +16,7 @@
 #include "base/bounded_json.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json_text.h"
 #include "base/sealed_json.h"
 #include "store/disk_file.h"
 
@@ -85,7 +86,7 @@ Status write_identity(const std::string& folder, const FolderIdentity& identity,
                                        {"name", identity.store_name},
                                        {"server", identity.server},
                                        {"incarnation", identity.incarnation}};
-  return replace_file(folder + "/" + kIdentityFile, seal_json(json.dump()), faults);
+  return replace_file(folder + "/" + kIdentityFile, seal_json(json_text(json)), faults);
 }
 
 Result<FolderIdentity> read_identity(const std::string& folder) {

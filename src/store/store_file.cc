@@ -11,6 +11,7 @@
 #include "base/bounded_json.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json_text.h"
 #include "store/metadata_records.h"
 #include "store/store_path.h"
 
@@ -46,7 +47,7 @@ std::string text_of(const StoreFile& file) {
     json["servers"] = file.servers;
   }
   if (!file.mounts.empty()) json["mounts"] = file.mounts;
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 Result<StoreFile> parse_store_file(const std::string& text) {

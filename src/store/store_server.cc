@@ -10,6 +10,7 @@
 
 #include "base/bounded_json.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/sealed_json.h"
 #include "store/disk_file.h"
 #include "store/mount_point.h"
@@ -33,7 +34,7 @@ Status write_log_servers(const std::string& folder, const ServerDescription& des
   const nlohmann::ordered_json json = {{"address", description.address},
                                        {"log_address", description.log_address},
                                        {"log_servers", servers}};
-  return replace_file(folder + kLogFileOfServer, seal_json(json.dump()), nullptr);
+  return replace_file(folder + kLogFileOfServer, seal_json(json_text(json)), nullptr);
 }
 
 Status read_log_servers(const std::string& folder, ServerDescription& description) {

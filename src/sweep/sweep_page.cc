@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/units.h"
 #include "observe/report_page.h"
 #include "sweep/median_rule.h"
@@ -175,8 +176,7 @@ std::string sweep_page(const SweepRecord& record, const std::vector<TrialCurve>&
     const MedianRule rule(spec.total_steps, spec.grace);
     view["grace_step"] = rule.rungs().empty() ? Json(nullptr) : Json(rule.rungs().front());
   }
-  return report_page(
-      Json{{"sweep", std::move(view)}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return report_page(lenient_json_text(Json{{"sweep", std::move(view)}}));
 }
 
 }  // namespace trireme

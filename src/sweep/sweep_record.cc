@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/json_text.h"
 #include "base/sealed_json.h"
 
 namespace trireme {
@@ -49,7 +50,7 @@ Json trial_json(const SweepRecord& record, size_t index) {
 Json spec_json(const SweepSpec& spec) {
   Json over = Json::array();
   for (const SweptKey& key : spec.keys) over.push_back({{"key", key.key}, {"spec", key.spec}});
-  const Json config = Json::parse(spec.config, nullptr, false);
+  const Json config = parse_ordered_json_or_discard(spec.config);
   return {
       {"files", spec.files},
       {"set", spec.overrides},
@@ -104,7 +105,7 @@ SweepSpec read_spec(const nlohmann::json& json) {
     spec.lr_range = LrRange{range.at("from").get<double>(), range.at("to").get<double>()};
   }
   spec.total_steps = steps_in(json, "total_steps");
-  spec.config = json.at("config").dump();
+  spec.config = json_text(json.at("config"));
   return spec;
 }
 
@@ -141,11 +142,12 @@ LrFinding read_finding(const nlohmann::json& json) {
 // The values of a resolved configuration by "section.key".
 std::map<std::string, std::string> settings_in(const std::string& config) {
   std::map<std::string, std::string> settings;
-  const auto json = nlohmann::json::parse(config, nullptr, false);
+  const auto json = parse_json_or_discard(config);
   if (!json.is_object()) return settings;
   for (const auto& [section, entries] : json.items()) {
     if (!entries.is_object()) continue;
-    for (const auto& [key, value] : entries.items()) settings[section + "." + key] = value.dump();
+    for (const auto& [key, value] : entries.items())
+      settings[section + "." + key] = json_text(value);
   }
   return settings;
 }
@@ -228,7 +230,7 @@ std::string sweep_json(const SweepRecord& record) {
                {"trials", std::move(trials)},
                {"best", best ? Json(trial_name(*best)) : Json(nullptr)},
                {"finding", record.spec.lr_range ? finding_json(record.finding) : Json(nullptr)}};
-  return seal_json(json.dump(1, ' ', false, Json::error_handler_t::replace));
+  return seal_json(lenient_json_text(json, 1));
 }
 
 Result<SweepRecord> parse_sweep_json(std::string_view text) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/sealed_json.h"
 #include "sweep/repeat_command.h"
 #include "sweep/sweep_page.h"
@@ -87,13 +88,14 @@ TEST(SweepRecord, EveryChangedByteIsNoticed) {
 }
 
 TEST(SweepRecord, SealedNonsenseIsDamaged) {
-  nlohmann::json good = nlohmann::json::parse(sweep_json(ended_record()));
+  nlohmann::json good = parse_json(sweep_json(ended_record()));
   good.erase("checksum");
-  ASSERT_TRUE(parse_sweep_json(seal_json(good.dump())).ok());
+  ASSERT_TRUE(parse_sweep_json(seal_json(json_text(good))).ok());
   const auto refused = [&](const char* pointer, const nlohmann::json& value) {
     nlohmann::json bad = good;
     bad[nlohmann::json::json_pointer(pointer)] = value;
-    EXPECT_EQ(parse_sweep_json(seal_json(bad.dump())).error().kind, ErrorKind::Damaged) << pointer;
+    EXPECT_EQ(parse_sweep_json(seal_json(json_text(bad))).error().kind, ErrorKind::Damaged)
+        << pointer;
   };
   refused("/sweep", 3);
   refused("/sweep/over/0/spec", "1..0:log3");

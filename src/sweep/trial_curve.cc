@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/json_text.h"
 #include "observe/metrics_segments.h"
 
 namespace trireme {
@@ -68,7 +69,7 @@ TrialCurve parse_trial_curve(std::string_view metrics, int64_t last_step) {
     const std::string_view line = metrics.substr(begin, end - begin);
     begin = end + 1;
     if (!check_json_limits(line).ok()) continue;
-    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto json = parse_json_or_discard(line);
     if (json.is_object()) add_line(json, last_step, curve);
   }
   return curve;

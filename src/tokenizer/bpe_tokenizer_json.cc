@@ -5,6 +5,7 @@
 #include <limits>
 #include <unordered_set>
 
+#include "base/json_text.h"
 #include "tokenizer/byte_spelling.h"
 #include "tokenizer/tokenizer_json.h"
 
@@ -49,8 +50,7 @@ PreTokenizer pre_tokenizer_member(const json& object) {
   if (!value.is_string()) throw FieldError{"\"pre_tokenizer\" is not a name"};
   const auto known = pre_tokenizer_named(value.get<std::string>());
   if (known) return *known;
-  throw FieldError{"\"pre_tokenizer\" is " +
-                   value.dump(-1, ' ', true, json::error_handler_t::replace) +
+  throw FieldError{"\"pre_tokenizer\" is " + ascii_json_text(value) +
                    "; known are \"gpt2\" and \"llama3\""};
 }
 
@@ -81,7 +81,7 @@ std::string post_processor_member(const json& object) {
   if (!object.contains("post_processor")) return "";
   const json& value = object["post_processor"];
   if (!value.is_object()) throw FieldError{"\"post_processor\" is not an object"};
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return lenient_json_text(value);
 }
 
 // Special and added tokens are written as their text. Other tokens are spelled as in GPT-2.
@@ -166,7 +166,7 @@ std::string BpeTokenizer::to_json() const {
                                                 : spell_bytes(piece(token)));
   }
   fields +=
-      print_list("tokens", tokens, [](const std::string& token) { return json(token).dump(); });
+      print_list("tokens", tokens, [](const std::string& token) { return json_text(json(token)); });
   if (!merges_by_rank_) fields += print_merges(*this);
   return print_tokenizer_json(*this, fields);
 }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/philox.h"
 #include "tokenizer/bpe_trainer.h"
 #include "tokenizer/byte_spelling.h"
@@ -135,12 +136,12 @@ TEST(ForeignTokenizer, MergesOfATokenizerJsonAreAppliedInTheirOrderWhateverTheNu
     return found == ranks.end() ? -1 : found->second;
   };
   json object = hugging_face(parts);
-  const auto pairs = parse_hugging_face_tokenizer(object.dump());
+  const auto pairs = parse_hugging_face_tokenizer(json_text(object));
   ASSERT_TRUE(pairs.ok()) << pairs.error().message;
   EXPECT_EQ(pairs->end_of_text(), 1);
   expect_naive_tokens(*pairs, PreTokenizer::Gpt2, false, parts.numbers, rank_of);
   object["model"]["merges"] = parts.merge_lines;
-  const auto lines = parse_hugging_face_tokenizer(object.dump());
+  const auto lines = parse_hugging_face_tokenizer(json_text(object));
   ASSERT_TRUE(lines.ok()) << lines.error().message;
   EXPECT_EQ(lines->hash(), pairs->hash());
 
@@ -153,7 +154,7 @@ TEST(ForeignTokenizer, MergesOfATokenizerJsonAreAppliedInTheirOrderWhateverTheNu
          {"behavior", "Isolated"},
          {"invert", false}},
         {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
-  const auto llama3 = parse_hugging_face_tokenizer(object.dump());
+  const auto llama3 = parse_hugging_face_tokenizer(json_text(object));
   ASSERT_TRUE(llama3.ok()) << llama3.error().message;
   EXPECT_NE(llama3->hash(), pairs->hash());
   expect_naive_tokens(*llama3, PreTokenizer::Llama3, true, parts.numbers, rank_of);
@@ -162,7 +163,7 @@ TEST(ForeignTokenizer, MergesOfATokenizerJsonAreAppliedInTheirOrderWhateverTheNu
 TEST(SpecialTokens, StandForTheirCharactersWhereThatIsAskedFor) {
   json object = hugging_face(shuffled());
   object["added_tokens"][0]["content"] = "</s>a";  // the longer one matches first
-  const auto tokenizer = parse_hugging_face_tokenizer(object.dump());
+  const auto tokenizer = parse_hugging_face_tokenizer(json_text(object));
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
   const SpecialTokenEncoder encoder(*tokenizer);
   for (uint64_t seed = 0; seed < 50; ++seed) {
@@ -224,7 +225,7 @@ std::vector<int32_t> tokens_around(const Tokenizer& plain, std::string_view text
 
 TEST(AddedTokens, ThatAreNotSpecialStandForTheirCharactersInEveryText) {
   json object = hugging_face(shuffled());
-  const auto plain = parse_hugging_face_tokenizer(object.dump()).value();
+  const auto plain = parse_hugging_face_tokenizer(json_text(object)).value();
   std::map<std::string, int32_t> added;
   auto number = static_cast<int32_t>(plain.vocab_size());
   for (const char* content : {"  ", "   ", "       ", "an the", " b", "\n  a"}) {
@@ -232,7 +233,7 @@ TEST(AddedTokens, ThatAreNotSpecialStandForTheirCharactersInEveryText) {
         {{"id", number}, {"content", content}, {"special", false}, {"normalized", true}});
     added[content] = number++;
   }
-  const auto parsed = parse_hugging_face_tokenizer(object.dump());
+  const auto parsed = parse_hugging_face_tokenizer(json_text(object));
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   const BpeTokenizer& tokenizer = *parsed;
   for (uint64_t seed = 0; seed < 60; ++seed) {
@@ -248,7 +249,7 @@ TEST(AddedTokens, ThatAreNotSpecialStandForTheirCharactersInEveryText) {
     ASSERT_EQ(parts, tokens) << "cut at " << split << ": " << text;
   }
   object["added_tokens"].back()["lstrip"] = true;
-  EXPECT_NE(parse_hugging_face_tokenizer(object.dump()).error().message.find("lstrip"),
+  EXPECT_NE(parse_hugging_face_tokenizer(json_text(object)).error().message.find("lstrip"),
             std::string::npos);
 }
 
@@ -319,10 +320,10 @@ TEST_F(TokenizerFiles, OurOwnComesBackFromEveryFileAsWhatItWas) {
 TEST_F(TokenizerFiles, ForeignOnesComeBackWithTheSameTokens) {
   const Shuffled parts = shuffled();
   std::vector<BpeTokenizer> tokenizers;
-  tokenizers.push_back(std::move(*parse_hugging_face_tokenizer(hugging_face(parts).dump())));
+  tokenizers.push_back(std::move(*parse_hugging_face_tokenizer(json_text(hugging_face(parts)))));
   json whole = hugging_face(parts);
   whole["model"]["ignore_merges"] = true;
-  tokenizers.push_back(std::move(*parse_hugging_face_tokenizer(whole.dump())));
+  tokenizers.push_back(std::move(*parse_hugging_face_tokenizer(json_text(whole))));
   for (const BpeTokenizer& tokenizer : tokenizers) {
     const auto own = parse_tokenizer(tokenizer.to_json());
     ASSERT_TRUE(own.ok()) << own.error().message;
@@ -349,7 +350,7 @@ TEST_F(TokenizerFiles, FlagsOfAddedTokensAndWhatStandsAroundATextSurvive) {
   object["added_tokens"].push_back(
       {{"id", 402}, {"content", "<think>"}, {"special", false}, {"normalized", false}});
   object["post_processor"] = {{"type", "TemplateProcessing"}, {"single", {{{"SpecialToken", 0}}}}};
-  ASSERT_TRUE(write_file_atomically(path("tokenizer.json"), object.dump()).ok());
+  ASSERT_TRUE(write_file_atomically(path("tokenizer.json"), json_text(object)).ok());
   ASSERT_TRUE(write_file_atomically(path("tokenizer_config.json"),
                                     R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>"})")
                   .ok());
@@ -361,7 +362,7 @@ TEST_F(TokenizerFiles, FlagsOfAddedTokensAndWhatStandsAroundATextSurvive) {
   const std::string out = path("out");
   std::filesystem::create_directories(out);
   ASSERT_TRUE(write_hugging_face_tokenizer(**own, 128, out).ok());
-  const json exported = json::parse(read_text_file(out + "/tokenizer.json").value());
+  const json exported = parse_json(read_text_file(out + "/tokenizer.json").value());
   EXPECT_EQ(exported["post_processor"], object["post_processor"]);
   ASSERT_EQ(exported["added_tokens"].size(), 4u);
   for (size_t k = 0; k < 4; ++k) {
@@ -370,7 +371,7 @@ TEST_F(TokenizerFiles, FlagsOfAddedTokensAndWhatStandsAroundATextSurvive) {
     EXPECT_EQ(token["special"], k < 2) << token;
     EXPECT_EQ(token["normalized"], k == 2) << token;
   }
-  const json config = json::parse(read_text_file(out + "/tokenizer_config.json").value());
+  const json config = parse_json(read_text_file(out + "/tokenizer_config.json").value());
   EXPECT_EQ(config["bos_token"], "<s>");
   EXPECT_EQ(config["eos_token"], "</s>");
   EXPECT_FALSE(std::filesystem::exists(out + "/vocab.json"));
@@ -383,7 +384,7 @@ TEST_F(TokenizerFiles, AVocabularyWithoutASpecialTokenGetsOne) {
   for (const auto& [spelling, number] : parts.vocab.items()) vocab[spelling] = int(number) - 2;
   std::string merges;
   for (const std::string& line : parts.merge_lines) merges += line + "\n";
-  ASSERT_TRUE(write_file_atomically(path("vocab.json"), vocab.dump()).ok());
+  ASSERT_TRUE(write_file_atomically(path("vocab.json"), json_text(vocab)).ok());
   ASSERT_TRUE(write_file_atomically(path("merges.txt"), merges).ok());
   const auto tokenizer = load_tokenizer(path(""));
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
@@ -408,7 +409,7 @@ TEST_F(TokenizerFiles, MergesMayBeginWithTheSignOfTheVersionLine) {
   std::string vocab = "{";
   for (int rank = 0; rank < 256; ++rank) {
     const char byte = static_cast<char>(byte_of_rank(rank));
-    vocab += json(spell_bytes({&byte, 1})).dump() + ":" + std::to_string(rank) + ",";
+    vocab += json_text(json(spell_bytes({&byte, 1}))) + ":" + std::to_string(rank) + ",";
   }
   const std::string merges = "#version: 0.2\r\n# #\n# $\n";
   const auto tokenizer =
@@ -437,14 +438,15 @@ TEST(ForeignTokenizer, WhatWouldEncodeDifferentlyIsRefused) {
   for (const auto& [place, value, expected] : patches) {
     json object = sound;
     object[json::json_pointer(place)] = value;
-    const auto tokenizer = parse_hugging_face_tokenizer(object.dump());
+    const auto tokenizer = parse_hugging_face_tokenizer(json_text(object));
     ASSERT_FALSE(tokenizer.ok()) << place;
     EXPECT_NE(tokenizer.error().message.find(expected), std::string::npos)
         << place << ": " << tokenizer.error().message;
   }
   json object = sound;
   object["added_tokens"][1]["content"] = "</t>";
-  EXPECT_EQ(parse_hugging_face_tokenizer(object.dump(), {.end_of_text = "</t>"})->end_of_text(), 1);
+  EXPECT_EQ(parse_hugging_face_tokenizer(json_text(object), {.end_of_text = "</t>"})->end_of_text(),
+            1);
 }
 
 }  // namespace

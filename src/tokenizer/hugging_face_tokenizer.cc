@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/json_text.h"
 #include "tokenizer/foreign_vocabulary.h"
 
 namespace trireme {
@@ -169,7 +170,7 @@ BpeTokenizer read_tokenizer(const json& object, const ForeignTokenizerOptions& o
   for (const json& token : added) read_added_token(token, builder);
   read_merges(member_or_null(model, "merges"), builder);
   const json& post_processor = member_or_null(object, "post_processor");
-  if (post_processor.is_object()) builder.keep_post_processor(post_processor.dump());
+  if (post_processor.is_object()) builder.keep_post_processor(json_text(post_processor));
   auto tokenizer = builder.finish(options, pre_tokenizer, flag(model, "ignore_merges", false));
   if (!tokenizer.ok()) throw ReadError{tokenizer.error()};
   return std::move(*tokenizer);

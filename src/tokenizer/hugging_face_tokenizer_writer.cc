@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "tokenizer/foreign_vocabulary.h"
 #include "tokenizer/spelled_tokenizer.h"
 
@@ -71,7 +72,7 @@ ordered_json tokenizer_json(const SpelledTokenizer& spelled) {
           {"pre_tokenizer", pre_tokenizer_of(spelled)},
           {"post_processor", spelled.post_processor.empty()
                                  ? ordered_json(nullptr)
-                                 : ordered_json::parse(spelled.post_processor)},
+                                 : parse_ordered_json(spelled.post_processor)},
           {"decoder", byte_level(true)},
           {"model",
            {{"type", "BPE"},
@@ -86,9 +87,7 @@ ordered_json tokenizer_json(const SpelledTokenizer& spelled) {
             {"merges", spelled.merges}}}};
 }
 
-std::string text_of(const ordered_json& object) {
-  return object.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-}
+std::string text_of(const ordered_json& object) { return lenient_json_text(object, 1) + "\n"; }
 
 }  // namespace
 
@@ -115,7 +114,8 @@ Status write_hugging_face_tokenizer(const Tokenizer& tokenizer, int64_t seq_len,
   if (!is_complete_without_json) return Done{};
   std::string merges = "#version: 0.2\n";
   for (const std::string& merge : spelled.merges) merges += merge + "\n";
-  TRIREME_TRY_DONE(write_file_atomically(folder + "/vocab.json", vocab_of(spelled).dump() + "\n"));
+  TRIREME_TRY_DONE(
+      write_file_atomically(folder + "/vocab.json", json_text(vocab_of(spelled)) + "\n"));
   return write_file_atomically(folder + "/merges.txt", merges);
 }
 

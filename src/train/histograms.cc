@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "comm/gather_text.h"
 
 namespace trireme {
@@ -61,7 +62,7 @@ using Counters = std::map<std::string, HistogramCounter>;
 Counters merged(const std::vector<std::string>& texts, const char* kind) {
   Counters all;
   for (const std::string& text : texts) {
-    const Json json = Json::parse(text);
+    const Json json = parse_ordered_json(text);
     for (const auto& entry : json.at(kind).items()) {
       all[entry.key()].add(HistogramCounter::parse(entry.value().get<std::string>()));
     }
@@ -127,11 +128,11 @@ std::string HistogramCounter::text() const {
   for (size_t bucket = 0; bucket < counts_.size(); ++bucket) {
     if (counts_[bucket] > 0) json[5].push_back({bucket, counts_[bucket]});
   }
-  return json.dump();
+  return json_text(json);
 }
 
 HistogramCounter HistogramCounter::parse(std::string_view text) {
-  const Json json = Json::parse(text);
+  const Json json = parse_ordered_json(text);
   HistogramCounter counter;
   counter.counts_.resize(num_buckets(), 0);
   counter.min_ = json.at(0);
@@ -157,7 +158,7 @@ HistogramReport gather_histograms(Engine& engine, int64_t valid_tokens) {
   });
   for (const auto& entry : weights) own["weights"][entry.first] = entry.second.text();
   for (const auto& entry : grads) own["grads"][entry.first] = entry.second.text();
-  const std::vector<std::string> texts = gather_text(engine.world(), own.dump());
+  const std::vector<std::string> texts = gather_text(engine.world(), json_text(own));
   HistogramReport report;
   if (engine.world().rank() != 0) return report;
   report.weights = histograms(merged(texts, "weights"));

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_text.h"
 
 namespace trireme {
 namespace {
@@ -74,7 +75,7 @@ class HostEvidenceTest : public testing::Test {
   nlohmann::json written(const HostEvidence& evidence) {
     EXPECT_TRUE(write_evidence(evidence, R"({"number":1,"rank":3,"cause":"<b>"})", folder_).ok());
     page_ = read_text_file(folder_ + "/index.html").value();
-    return nlohmann::json::parse(read_text_file(folder_ + "/evidence.json").value());
+    return parse_json(read_text_file(folder_ + "/evidence.json").value());
   }
   std::string folder_ =
       (std::filesystem::temp_directory_path() / ("trireme_evidence." + std::to_string(::getpid())))
@@ -92,14 +93,14 @@ TEST_F(HostEvidenceTest, NamesTheFunctionsInWhichAllThreadsAre) {
   EXPECT_LT(json.at("collected_ms").get<double>(), 300.0);
   int known = 0;
   for (const auto& stack : json.at("ranks").at(0).at("stacks")) {
-    known += stack.dump().find("wait_in_a_known_place") != std::string::npos ? 1 : 0;
+    known += json_text(stack).find("wait_in_a_known_place") != std::string::npos ? 1 : 0;
     EXPECT_FALSE(stack.at("crash").get<bool>());
   }
   EXPECT_EQ(known, 2);
   EXPECT_EQ(json.at("ranks").at(0).at("rank"), 3);
   EXPECT_NE(page_.find("wait_in_a_known_place"), std::string::npos);
   EXPECT_EQ(page_.find("<b>"), std::string::npos) << "texts are escaped";
-  EXPECT_NE(json.at("ranks").at(0).at("proc").dump().find("VmRSS"), std::string::npos);
+  EXPECT_NE(json_text(json.at("ranks").at(0).at("proc")).find("VmRSS"), std::string::npos);
 }
 
 TEST_F(HostEvidenceTest, OfAStoppedProcessComesFromProcWithoutWaiting) {
@@ -111,7 +112,7 @@ TEST_F(HostEvidenceTest, OfAStoppedProcessComesFromProcWithoutWaiting) {
   EXPECT_LT(evidence.took_s, 0.15);
   const auto json = written(evidence);
   EXPECT_TRUE(json.at("ranks").at(0).at("stacks").empty());
-  EXPECT_NE(json.at("ranks").at(0).at("proc").dump().find("State:"), std::string::npos);
+  EXPECT_NE(json_text(json.at("ranks").at(0).at("proc")).find("State:"), std::string::npos);
 }
 
 // A stopped process that is taken for a running one answers no signal. The time has a limit.
@@ -141,8 +142,8 @@ TEST_F(HostEvidenceTest, OfACrashIsWhereItCrashed) {
   const auto& stacks = json.at("ranks").at(0).at("stacks");
   ASSERT_EQ(stacks.size(), 1u);
   EXPECT_TRUE(stacks.at(0).at("crash").get<bool>());
-  EXPECT_NE(stacks.at(0).dump().find("crash_in_a_known_place"), std::string::npos)
-      << stacks.at(0).dump();
+  EXPECT_NE(json_text(stacks.at(0)).find("crash_in_a_known_place"), std::string::npos)
+      << json_text(stacks.at(0));
 }
 #endif
 

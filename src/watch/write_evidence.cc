@@ -7,6 +7,7 @@
 
 #include "base/bounded_json.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/xml.h"
 #include "watch/blame.h"
 #include "watch/host_evidence.h"
@@ -86,9 +87,7 @@ Json rank_json(const HostEvidence::Rank& rank, Namer& namer) {
   return json;
 }
 
-std::string dump(const Json& json) {
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string dump(const Json& json) { return lenient_json_text(json, 1) + "\n"; }
 
 std::string details(const EvidenceSection& section) {
   return fmt::format("<details><summary>{}</summary><pre>{}</pre></details>\n",
@@ -98,7 +97,7 @@ std::string details(const EvidenceSection& section) {
 std::string failure_table(const Json& failure) {
   std::string rows;
   for (const auto& [key, value] : failure.items()) {
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    const std::string text = value.is_string() ? value.get<std::string>() : json_text(value);
     rows += fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", xml_escaped(key), xml_escaped(text));
   }
   return "<table>\n" + rows + "</table>\n";
@@ -164,7 +163,7 @@ Status write_evidence(const HostEvidence& evidence, const std::string& failure,
                       const std::string& folder) {
   Namer namer;
   Json json;
-  json["failure"] = Json::parse(failure, nullptr, false);
+  json["failure"] = parse_ordered_json_or_discard(failure);
   if (!json["failure"].is_object()) json["failure"] = Json::object();
   json["collected_ms"] = evidence.took_s * 1e3;
   json["ranks"] = Json::array();

@@ -13,6 +13,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/json_text.h"
+
 namespace trireme {
 namespace {
 
@@ -138,7 +140,7 @@ WebDriver::Json WebDriver::call(const std::string& method, const std::string& pa
                                 const Json& body) {
   const int fd = connect_to(port_);
   if (fd < 0) fail("chromedriver has gone");
-  const std::string text = body.is_null() ? "" : body.dump();
+  const std::string text = body.is_null() ? "" : json_text(body);
   const std::string request = method + " " + path + " HTTP/1.1\r\nHost: localhost\r\n" +
                               "Content-Type: application/json\r\nConnection: close\r\n" +
                               "Content-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text;
@@ -148,7 +150,7 @@ WebDriver::Json WebDriver::call(const std::string& method, const std::string& pa
   }
   const std::string answer = read_answer(fd);
   ::close(fd);
-  const Json value = Json::parse(answer).at("value");
+  const Json value = parse_json(answer).at("value");
   if (value.is_object() && value.contains("error")) {
     fail(path + ": " + value.at("error").get<std::string>() + ": " +
          value.at("message").get<std::string>());

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "cli/plan_command.h"
 #include "cli/train_command.h"
 #include "compile/stage_cost.h"
@@ -165,7 +166,7 @@ class RulesOfCommands : public testing::Test {
     CommandIo io{.out = out, .err = err};
     const Result<int> result = run(io);
     if (!result.ok()) return {1, {}, result.error().message};
-    return {*result, nlohmann::json::parse(out.str()), ""};
+    return {*result, parse_json(out.str()), ""};
   }
 };
 
