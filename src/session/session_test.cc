@@ -326,6 +326,7 @@ TEST_F(Session, EveryKeyOfAModelIsComparedOrMayChange) {
                                             "model.capacity_factor",
                                             "model.aux_loss",
                                             "model.z_loss",
+                                            "model.mtp_loss_weight",
                                             "model.balance_rate"};
   const RunConfig config;
   for (const ConfigField& field : config_fields(config)) {
