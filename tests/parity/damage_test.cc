@@ -140,7 +140,7 @@ const std::vector<NamedDamage>& damages() {
 }
 
 // How often a kind of damage was refused, by rule, and how often it left a valid program.
-struct Tally {
+struct DamageTally {
   std::map<std::string, int> refused;
   int valid = 0;
   int run = 0;
@@ -183,7 +183,7 @@ class DamageRun {
     }
   }
 
-  std::map<std::string, Tally>& tallies() { return tallies_; }
+  std::map<std::string, DamageTally>& tallies() { return tallies_; }
 
  private:
   void apply(const NamedDamage& damage, int first, size_t position, bool everywhere) {
@@ -198,7 +198,7 @@ class DamageRun {
     }
     const std::vector<Problem> problems =
         check_ranks(plan_.schedule, plan_.mesh, ranks, plan_.mode);
-    Tally& tally = tallies_[damage.name];
+    DamageTally& tally = tallies_[damage.name];
     if (!problems.empty()) {
       ++tally.refused[problems.front().rule];
       EXPECT_NE(explain(plan_.schedule, ranks, problems.front()), "");
@@ -220,7 +220,7 @@ class DamageRun {
   RunPlan plan_;
   std::vector<RankPlan> intact_;
   LayoutRun whole_;  // by the intact programs
-  std::map<std::string, Tally> tallies_;
+  std::map<std::string, DamageTally> tallies_;
 };
 
 // The checker refuses a damaged program, or the program is another valid one. Then it gives the
@@ -252,7 +252,7 @@ TEST(Damage, IsRefusedOrChangesNoBit) {
       {.dp = 2, .pp = 2, .zero = 3, .offload = OffloadChoice::All},
       {.pp = 2, .schedule = ScheduleKind::ZbH1, .post_validate = true},
   };
-  std::map<std::string, Tally> tallies;
+  std::map<std::string, DamageTally> tallies;
   for (const Case& c : layouts) {
     DamageRun run(c);
     run.run();

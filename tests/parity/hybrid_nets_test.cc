@@ -15,15 +15,15 @@
 namespace trireme {
 namespace {
 
-struct Net {
+struct HybridNet {
   ModelFamily family = ModelFamily::AlexNet;
   int64_t layers = 6;
   int64_t image_size = 63;
 };
-constexpr Net kAlexNet = {};
-constexpr Net kVgg16 = {ModelFamily::Vgg16, 14, 32};
-constexpr Net kConvNet = {ModelFamily::ConvNet, 3, 16};
-constexpr Net kResNet = {ModelFamily::ResNet50, 4, 32};
+constexpr HybridNet kAlexNet = {};
+constexpr HybridNet kVgg16 = {ModelFamily::Vgg16, 14, 32};
+constexpr HybridNet kConvNet = {ModelFamily::ConvNet, 3, 16};
+constexpr HybridNet kResNet = {ModelFamily::ResNet50, 4, 32};
 
 struct Layout {
   int dp = 1, tp = 1, pp = 1, zero = 0;
@@ -35,7 +35,7 @@ struct Layout {
 
 constexpr int64_t kClasses = 10;
 
-RunConfig config_of(const Net& net, const Layout& layout) {
+RunConfig hybrid_config_of(const HybridNet& net, const Layout& layout) {
   RunConfig config;
   config.model.family = net.family;
   config.model.layers = net.layers;
@@ -59,8 +59,8 @@ RunConfig config_of(const Net& net, const Layout& layout) {
   return config;
 }
 
-RunPlan plan_of(const Net& net, const Layout& layout) {
-  Result<RunPlan> plan = make_plan(config_of(net, layout), {});
+RunPlan plan_of_hybrid(const HybridNet& net, const Layout& layout) {
+  Result<RunPlan> plan = make_plan(hybrid_config_of(net, layout), {});
   TRIREME_CHECK(plan.ok(), plan.error().message);
   return *plan;
 }
@@ -71,12 +71,12 @@ LayoutRun run_of(const RunPlan& plan, int steps) {
   return run;
 }
 
-void expect_near_one_rank(const Net& net, const std::vector<Layout>& layouts) {
-  const LayoutRun one = run_of(plan_of(net, {}), 2);
+void expect_near_one_rank(const HybridNet& net, const std::vector<Layout>& layouts) {
+  const LayoutRun one = run_of(plan_of_hybrid(net, {}), 2);
   for (const Layout& layout : layouts) {
     SCOPED_TRACE(testing::Message() << "dp " << layout.dp << ", tp " << layout.tp << ", pp "
                                     << layout.pp << ", zero " << layout.zero);
-    expect_near(run_of(plan_of(net, layout), 2), one);
+    expect_near(run_of(plan_of_hybrid(net, layout), 2), one);
   }
 }
 
@@ -92,8 +92,9 @@ TEST(ParityOfHybridNets, NetsWithBatchNorm) {
 // The running statistics come from the forward pass of the first step alone, before any weight has
 // changed.
 TEST(ParityOfHybridNets, StatisticsOfBatchNormsHaveTheBitsOfOneRank) {
-  const LayoutRun one = run_layout(plan_of(kConvNet, {}), {.end = 1, .evaluates = false});
-  const LayoutRun four = run_layout(plan_of(kConvNet, {.tp = 4}), {.end = 1, .evaluates = false});
+  const LayoutRun one = run_layout(plan_of_hybrid(kConvNet, {}), {.end = 1, .evaluates = false});
+  const LayoutRun four =
+      run_layout(plan_of_hybrid(kConvNet, {.tp = 4}), {.end = 1, .evaluates = false});
   int num_compared = 0;
   for (const auto& [name, values] : one.weights) {
     if (!name.ends_with(".mean") && !name.ends_with(".variance")) continue;
@@ -135,11 +136,11 @@ int64_t bytes_of_form(const ModelSpec& model, int64_t p, int64_t B, int64_t micr
   return 4 * (p - 1) * (microbatches * features + sums);
 }
 
-void expect_one_rank_and_the_closed_form(const Net& net, int most_ranks) {
-  const LayoutRun one = run_of(plan_of(net, {}), 2);
+void expect_one_rank_and_the_closed_form(const HybridNet& net, int most_ranks) {
+  const LayoutRun one = run_of(plan_of_hybrid(net, {}), 2);
   for (int tp = 2; tp <= most_ranks; tp *= 2) {
     SCOPED_TRACE(testing::Message() << "tp " << tp);
-    const RunPlan plan = plan_of(net, {.tp = tp});
+    const RunPlan plan = plan_of_hybrid(net, {.tp = tp});
     const int64_t bytes = bytes_of_form(plan.model, tp, 8, 2);
     EXPECT_EQ(planned_bytes(plan), bytes);
     const LayoutRun run = run_of(plan, 2);
@@ -173,9 +174,9 @@ TEST(ParityOfHybridNets, AnMlpByDataKeepsWithinBounds) {
 
 // On eight ranks at 224 x 224 pixels and 128 images.
 TEST(ParityOfHybridNets, SendLessThanAFifthOfDataParallelism) {
-  for (Net net : {kAlexNet, kVgg16}) {
+  for (HybridNet net : {kAlexNet, kVgg16}) {
     net.image_size = 224;
-    RunConfig hybrid = config_of(net, {.tp = 8, .images = 128});
+    RunConfig hybrid = hybrid_config_of(net, {.tp = 8, .images = 128});
     hybrid.batch.global_sequences = 128;
     hybrid.run.reproducible = Reproducible::Fixed;
     RunConfig data = hybrid;

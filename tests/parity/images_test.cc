@@ -19,7 +19,7 @@ struct NetCase {
   bool post_validate = false;
 };
 
-RunPlan plan_of(ModelFamily family, const NetCase& c) {
+RunPlan plan_of_images(ModelFamily family, const NetCase& c) {
   RunConfig config;
   config.model.family = family;
   config.model.layers = 4;
@@ -44,13 +44,14 @@ RunPlan plan_of(ModelFamily family, const NetCase& c) {
   return *plan;
 }
 
-void expect_the_bits_of_one_rank(ModelFamily family, const std::vector<NetCase>& cases) {
+void expect_the_bits_on_images(ModelFamily family, const std::vector<NetCase>& cases) {
   for (const ComputeChoice compute : {ComputeChoice::Fp32, ComputeChoice::Bf16}) {
-    const LayoutRun one = run_layout(plan_of(family, {.compute = compute}), {.end = 3, .lr = 1e-3});
+    const LayoutRun one =
+        run_layout(plan_of_images(family, {.compute = compute}), {.end = 3, .lr = 1e-3});
     EXPECT_EQ(one.differences, "");
     for (NetCase c : cases) {
       if (c.compute != compute) continue;
-      const RunPlan plan = plan_of(family, c);
+      const RunPlan plan = plan_of_images(family, c);
       const LayoutRun run = run_layout(plan, {.end = 3, .lr = 1e-3});
       SCOPED_TRACE(testing::Message() << "dp " << c.dp << ", pp " << c.pp << ", zero " << c.zero
                                       << ", " << name_of(c.schedule));
@@ -61,8 +62,8 @@ void expect_the_bits_of_one_rank(ModelFamily family, const std::vector<NetCase>&
 }
 
 TEST(ParityOfImages, EveryLayoutLeavesTheBitsOfOneRank) {
-  expect_the_bits_of_one_rank(
-      ModelFamily::ConvNet, {{.dp = 2},
+  expect_the_bits_on_images(ModelFamily::ConvNet,
+                            {{.dp = 2},
                              {.dp = 4, .zero = 1},
                              {.dp = 2, .zero = 2, .compute = ComputeChoice::Bf16},
                              {.dp = 4, .zero = 3},
@@ -77,7 +78,7 @@ TEST(ParityOfImages, EveryLayoutLeavesTheBitsOfOneRank) {
 
 // The validation reads the running statistics of batch norms, which two ranks have summed.
 TEST(ParityOfImages, ANetLearnsClassesAndItsRunningStatisticsClassifyOthers) {
-  const RunPlan plan = plan_of(ModelFamily::ConvNet, {.dp = 2, .zero = 1});
+  const RunPlan plan = plan_of_images(ModelFamily::ConvNet, {.dp = 2, .zero = 1});
   const LayoutRun run = run_layout(plan, {.end = 120, .lr = 3e-3});
   const double at_random = double(plan.global_sequences) * std::log(10.0);
   EXPECT_LT(run.losses.back(), 0.3 * at_random);
@@ -85,8 +86,8 @@ TEST(ParityOfImages, ANetLearnsClassesAndItsRunningStatisticsClassifyOthers) {
 }
 
 TEST(ParityOfImages, ResidualBlocksToo) {
-  expect_the_bits_of_one_rank(ModelFamily::ResNet50,
-                              {{.dp = 2, .zero = 3}, {.dp = 2, .pp = 2, .zero = 1}});
+  expect_the_bits_on_images(ModelFamily::ResNet50,
+                            {{.dp = 2, .zero = 3}, {.dp = 2, .pp = 2, .zero = 1}});
 }
 
 }  // namespace

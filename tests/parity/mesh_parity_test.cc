@@ -58,7 +58,7 @@ enum Factor {
   kEp
 };
 
-Case case_of(const Selection& choice) {
+Case mesh_case_of(const Selection& choice) {
   return {.dp = 1 << choice[kDp],
           .pp = 1 << choice[kPp],
           .schedule = kSchedules[choice[kSchedule]],
@@ -81,11 +81,11 @@ Case case_of(const Selection& choice) {
 void expect_the_numbers_on_every_mesh(const std::vector<int>& degrees) {
   const std::vector<Selection> all =
       all_choices({4, 4, kNumSchedules, 4, 3, int(std::size(kFamilies)), 4, 4, 4, 2, 2, 4},
-                  [](const Selection& choice) { return is_meant(case_of(choice)); });
+                  [](const Selection& choice) { return is_meant(mesh_case_of(choice)); });
   const std::vector<Selection> cover = pairwise_cover(
-      all, [](const Selection& choice) { return is_possible(case_of(choice)); }, degrees);
+      all, [](const Selection& choice) { return is_possible(mesh_case_of(choice)); }, degrees);
   EXPECT_EQ(count_groups(cover, degrees), count_groups(all, degrees));
-  for (const Selection& choice : cover) expect_the_numbers_of_one_rank(case_of(choice));
+  for (const Selection& choice : cover) expect_the_numbers_of_one_rank(mesh_case_of(choice));
 }
 
 TEST(ParityOfMeshes, EveryDegreeWithEveryZeroStageAndEveryPairOfTheRest) {
