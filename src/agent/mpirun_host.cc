@@ -19,6 +19,7 @@
 #include "agent/process_stat.h"
 #include "agent/rank_exit_code.h"
 #include "agent/rank_process.h"
+#include "base/new_program.h"
 #include "comm/fabric.h"
 #include "comm/tcp/socket.h"
 
@@ -46,18 +47,19 @@ void close_if_open(int& fd) {
   if (fd >= 0) ::close(std::exchange(fd, -1));
 }
 
-[[noreturn]] void become_mpirun(const std::vector<std::string>& words, const sigset_t& mask) {
+void write_error(const char* text) { (void)!::write(STDERR_FILENO, text, std::strlen(text)); }
+
+// Runs in the child process, where nothing may be allocated.
+[[noreturn]] void become_mpirun(const NewProgram& program, const char* name, const sigset_t& mask) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setpgid(0, 0);  // Ctrl-C reaches the ranks through their agent
   pthread_sigmask(SIG_SETMASK, &mask, nullptr);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  execvp(arguments.front(), arguments.data());
-  ::dprintf(
-      STDERR_FILENO,
-      "error: %s cannot be started: %s; install Open MPI, or name the command with --mpirun\n",
-      arguments.front(), std::strerror(errno));
+  program.become();
+  const char* const why = ::strerrordesc_np(errno);
+  for (const char* text : {"error: ", name, " cannot be started: ", why,
+                           "; install Open MPI, or name the command with --mpirun\n"}) {
+    write_error(text);
+  }
   ::_exit(kNotFound);
 }
 
@@ -97,22 +99,19 @@ void MpirunHost::launch_if_complete(std::vector<ProcessNews>& news) {
   words.insert(words.end(), {"-n", std::to_string(next_size_), program.string()});
   words.insert(words.end(), command_.begin() + 1, command_.end());
   const uint64_t epoch = processes_.begin()->second.epoch;
+  const NewProgram child(words, {{kAgentVariable, door_.name()},
+                                 {kAgentEpochVariable, std::to_string(epoch)},
+                                 {kMemoryFolderVariable, memory_folder_}});
   pid_ = fork();
+  if (pid_ == 0) become_mpirun(child, words.front().c_str(), mask_);
   if (pid_ > 0) return;
-  if (pid_ < 0) {
-    const std::string why = std::strerror(errno);
-    const size_t first = news.size();
-    tell_ends(kFailedExitCode << 8, news);  // the status with which waitpid reports this exit code
-    if (first < news.size()) {
-      news[first].error_output =
-          fmt::format("error: {} cannot be started: {}\n", mpirun_.front(), why);
-    }
-    return;
+  const std::string why = std::strerror(errno);
+  const size_t first = news.size();
+  tell_ends(kFailedExitCode << 8, news);  // the status with which waitpid reports this exit code
+  if (first < news.size()) {
+    news[first].error_output =
+        fmt::format("error: {} cannot be started: {}\n", mpirun_.front(), why);
   }
-  setenv(kAgentVariable, door_.name().c_str(), 1);
-  setenv(kAgentEpochVariable, std::to_string(epoch).c_str(), 1);
-  setenv(kMemoryFolderVariable, memory_folder_.c_str(), 1);
-  become_mpirun(words, mask_);
 }
 
 void MpirunHost::send_order(int64_t number, const EpochOrder& order) {

@@ -18,6 +18,7 @@
 
 #include "agent/place_variables.h"
 #include "agent/rank_exit_code.h"
+#include "base/new_program.h"
 
 namespace trireme {
 namespace {
@@ -27,28 +28,23 @@ constexpr double kKillS = 2.0;
 
 void keep_in_child(int fd) { ::fcntl(fd, F_SETFD, 0); }
 
-[[noreturn]] void become_rank(const RankStart& start, const RankProcess& rank, int socket) {
+// Runs in the child process, where nothing may be allocated.
+[[noreturn]] void become_rank(const NewProgram& program, const sigset_t& mask,
+                              const LinkDescriptors& link, int error_file) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setpgid(0, 0);
-  pthread_sigmask(SIG_SETMASK, &start.mask, nullptr);
-  const int terminal = ::dup(STDERR_FILENO);
-  if (rank.error_file >= 0) dup2(rank.error_file, STDERR_FILENO);
-  const int pages = rank.pages->fd();
-  for (const int fd : {socket, start.page, pages}) keep_in_child(fd);
-  const LinkDescriptors link{
-      .socket = socket, .page = start.page, .terminal = terminal, .pages = pages};
-  for (const auto& [name, value] : variables_of(start.place, start.ranks_on_host)) {
-    setenv(name.c_str(), value.c_str(), 1);
-  }
-  setenv(kMemoryFolderVariable, start.memory_folder.c_str(), 1);
-  setenv(kLinkVariable, link_text(link).c_str(), 1);
-  std::vector<char*> arguments;
-  for (const std::string& word : start.command) {
-    arguments.push_back(const_cast<char*>(word.c_str()));
-  }
-  arguments.push_back(nullptr);
-  execv("/proc/self/exe", arguments.data());
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  if (error_file >= 0) dup2(error_file, STDERR_FILENO);
+  for (const int fd : {link.socket, link.page, link.terminal, link.pages}) keep_in_child(fd);
+  program.become("/proc/self/exe");
   ::_exit(kFailedExitCode);
+}
+
+NewProgram program_of(const RankStart& start, const LinkDescriptors& link) {
+  NewProgram::Variables variables = variables_of(start.place, start.ranks_on_host);
+  variables.emplace_back(kMemoryFolderVariable, start.memory_folder);
+  variables.emplace_back(kLinkVariable, link_text(link));
+  return NewProgram(start.command, variables);
 }
 
 }  // namespace
@@ -62,10 +58,16 @@ Result<RankProcess> start_rank(const RankStart& start) {
   RankProcess rank{.socket = sockets[0],
                    .pages = std::make_shared<SharedRankPages>(std::move(pages))};
   if (start.place.rank > 0) rank.error_file = memfd_create("trireme-errors", MFD_CLOEXEC);
+  const LinkDescriptors link{.socket = sockets[1],
+                             .page = start.page,
+                             .terminal = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0),
+                             .pages = rank.pages->fd()};
+  const NewProgram program = program_of(start, link);
   rank.pid = fork();
-  if (rank.pid == 0) become_rank(start, rank, sockets[1]);
+  if (rank.pid == 0) become_rank(program, start.mask, link, rank.error_file);
   const int error = errno;
   ::close(sockets[1]);
+  if (link.terminal >= 0) ::close(link.terminal);
   if (rank.pid > 0) return rank;
   close_descriptors(rank);
   return Error{ErrorKind::Runtime, fmt::format("rank {} cannot be started: {}", start.place.rank,

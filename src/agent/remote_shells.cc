@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "agent/rank_exit_code.h"
+#include "base/new_program.h"
 #include "comm/fabric.h"
 #include "comm/tcp/socket.h"
 
@@ -34,16 +35,12 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-[[noreturn]] void become_shell(const std::vector<std::string>& words, int input,
-                               const sigset_t& mask) {
+[[noreturn]] void become_shell(const NewProgram& program, int input, const sigset_t& mask) {
   setsid();  // agents outlive the launcher, and its terminal
   pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   dup2(input, STDIN_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  execvp(arguments.front(), arguments.data());
+  program.become();
   ::_exit(127);
 }
 
@@ -79,9 +76,9 @@ Status RemoteShells::start(Shell& shell) const {
   if (pipe2(ends, O_CLOEXEC) != 0) {
     return Error{ErrorKind::Runtime, fmt::format("pipe: {}", std::strerror(errno))};
   }
-  const std::vector<std::string> words = words_for(shell.host);
+  const NewProgram program(words_for(shell.host));
   shell.pid = fork();
-  if (shell.pid == 0) become_shell(words, ends[0], options_.mask);
+  if (shell.pid == 0) become_shell(program, ends[0], options_.mask);
   const int error = errno;
   // A line is much shorter than a pipe, and while this process holds both ends, writing to a shell
   // that has ended already is no error.

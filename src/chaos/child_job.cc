@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/new_program.h"
 
 namespace trireme {
 namespace {
@@ -21,20 +22,13 @@ constexpr int64_t kMostNs = 10'000'000'000;
 constexpr std::chrono::milliseconds kPause(2);
 
 // The process becomes the program. Only functions that are safe after fork() are called.
-[[noreturn]] void become(const char* program, char* const* words, int output) {
+[[noreturn]] void become(const NewProgram& program, const char* path, int output) {
   const int input = ::open("/dev/null", O_RDONLY);
   ::dup2(input, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);
-  ::execvp(program, words);
+  program.become(path);
   ::_exit(127);
-}
-
-std::vector<char*> pointers_to(const std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 }  // namespace
@@ -45,13 +39,13 @@ Result<ChildJob> ChildJob::start(const std::vector<std::string>& words, const st
   if (output < 0) return damaged(fmt::format("{}: {}", log, std::strerror(errno)));
   std::vector<std::string> all = {"trireme"};
   all.insert(all.end(), words.begin(), words.end());
-  const std::vector<char*> pointers = pointers_to(all);
+  const NewProgram program(std::move(all));
   const int pid = ::fork();
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     ::setpgid(0, 0);  // Ctrl-C reaches the parent alone, which passes it on
     ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
-    become("/proc/self/exe", pointers.data(), output);
+    become(program, "/proc/self/exe", output);
   }
   const int error = errno;
   ::close(output);
@@ -84,10 +78,10 @@ void ChildJob::send(int signal) const {
 }
 
 bool succeeds(const std::vector<std::string>& words) {
-  const std::vector<char*> pointers = pointers_to(words);
+  const NewProgram program(words);
   const int pid = ::fork();
   if (pid < 0) return false;
-  if (pid == 0) become(pointers.front(), pointers.data(), ::open("/dev/null", O_WRONLY));
+  if (pid == 0) become(program, words.front().c_str(), ::open("/dev/null", O_WRONLY));
   const int64_t end_ns = monotonic_ns() + kMostNs;
   int status = 0;
   while (::waitpid(pid, &status, WNOHANG) == 0) {
