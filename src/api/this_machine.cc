@@ -9,6 +9,7 @@
 #include "device/host.h"
 #include "kernels/ceilings.h"
 #include "kernels/own_stream.h"
+#include "schema/mesh.h"
 #include "schema/model_spec.h"
 #include "session/rank_hardware.h"
 #include "train/kernel_choice.h"
@@ -58,8 +59,7 @@ KernelSizes sizes_of(const RunConfig& config, int num_ranks) {
 
 Result<Hardware> measure_this_machine(const RunConfig& config, const HostFacts& host) {
   TRIREME_TRY(choice, choose_kernels(config.run.isa));
-  const ParallelConfig& parallel = config.parallel;
-  const int num_ranks = std::max(1, parallel.tp * parallel.cp * parallel.pp * parallel.dp);
+  const int num_ranks = std::max(1, int(trireme::num_ranks(config.parallel)));
   const int configured = config.run.threads_per_rank;
   const int threads = configured > 0 ? configured : std::max(1, host.num_cores / num_ranks);
   // Ranks that share cores share the speed of these cores.

@@ -118,12 +118,49 @@ TEST(PlanSearch, APlanOfMoreFreedomIsRefusedWithAReason) {
   PlanSearch found = search_plan(run_with(config, 4e9)).value();
   FoundPlan& plan = found.best;
   plan.uniform.reset();
-  plan.stages.push_back(plan.stages.front());
-  plan.stages.back().mesh.dims[1].span.count += 1;
+  StagePlan& stage = plan.stages.front();
+  stage.mesh.dims[1].span.count = 2;
+  stage.units.front().way.roles.front()[1] = Role::Tensor;
   const Result<RunConfig> refused = runnable_config(plan, config, small_cluster());
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("cannot run yet: stage"), std::string::npos)
       << refused.error().message;
+}
+
+StagePlan data_parallel_stage(int first_unit, int num_units, int ranks) {
+  StagePlan stage{.first_unit = first_unit, .num_units = num_units, .num_ranks = ranks};
+  stage.mesh.dims[0].span.count = ranks;
+  stage.mesh.sequences = 4;
+  UnitWay way;
+  way.roles = {{Role::Data, Role::Whole}, {Role::Data, Role::Data}};
+  stage.units = {{.first_unit = first_unit, .count = num_units, .way = way}};
+  return stage;
+}
+
+// Stages that share out whole sequences run with ranks and layers of their own.
+TEST(PlanSearch, APlanOfDataParallelStagesIsAConfigurationThatCompiles) {
+  RunConfig config = small_config(ModelFamily::Llama);
+  config.model.tied_head = false;
+  const int units = int(config.model.layers) + 2;
+  FoundPlan plan{.sequences = 4, .num_microbatches = 2};
+  plan.stages = {data_parallel_stage(0, 3, 2), data_parallel_stage(3, units - 3, 1)};
+  const RunConfig runnable = runnable_config(plan, config, small_cluster()).value();
+  EXPECT_EQ(runnable.parallel.stage_dp, "2,1");
+  EXPECT_EQ(runnable.parallel.stage_layers, "2,1");
+  const RunPlan compiled = make_plan(runnable, host_of(small_cluster())).value();
+  EXPECT_EQ(compiled.num_ranks(), 3);
+  EXPECT_EQ(compiled.global_sequences, 8);
+  EXPECT_EQ(compiled.shape.micro_sequences, 2);
+  EXPECT_EQ(compiled.num_microbatches, 2);
+  EXPECT_EQ(compiled.stages.front().num_layers, 2);
+  EXPECT_GT(predicted_step_s(compiled, small_cluster()), 0.0);
+  config.model.tied_head = true;
+  EXPECT_NE(runnable_config(plan, config, small_cluster()).error().message.find("tied head"),
+            std::string::npos);
+  // The embedding alone is no stage of a run.
+  plan.stages = {data_parallel_stage(0, 1, 2), data_parallel_stage(1, units - 1, 1)};
+  EXPECT_NE(runnable_config(plan, config, small_cluster()).error().message.find("stage 0 has no"),
+            std::string::npos);
 }
 
 TEST(PlanSearch, TooLittleMemoryIsNamedAsWhatBinds) {

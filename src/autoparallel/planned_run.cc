@@ -2,52 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "autoparallel/uneven_run.h"
 #include "planner/layout_choice.h"
 #include "planner/make_plan.h"
 #include "predict/predict.h"
 #include "schema/batch.h"
+#include "schema/mesh.h"
 
 namespace trireme {
 namespace {
-
-int ranks_of(const RunConfig& config) {
-  const ParallelConfig& parallel = config.parallel;
-  return parallel.tp * parallel.cp * parallel.pp * parallel.dp;
-}
-
-// Returns the first difference between two stages, or "".
-std::string difference(const StagePlan& a, const StagePlan& b) {
-  if (to_string(a.mesh) == to_string(b.mesh) && a.mesh != b.mesh) {
-    return "shares tokens out along other dims of its mesh than the first stage";
-  }
-  if (a.mesh != b.mesh) {
-    return fmt::format("has {}, and the first stage {}", to_string(b.mesh), to_string(a.mesh));
-  }
-  const UnitWay &x = a.units.back().way, &y = b.units.back().way;
-  if (x.recompute != y.recompute) return "recomputes other values than the first stage";
-  if (x.sharding != y.sharding) return "shards its state otherwise than the first stage";
-  return "";
-}
-
-// Says why a plan is not a uniform layout.
-std::string reason_against(const FoundPlan& plan) {
-  for (size_t s = 1; s < plan.stages.size(); ++s) {
-    const std::string found = difference(plan.stages.front(), plan.stages[s]);
-    if (!found.empty()) return fmt::format("stage {} {}", s, found);
-  }
-  for (const StagePlan& stage : plan.stages) {
-    for (const PlacedUnits& units : stage.units) {
-      for (const Roles& roles : units.way.roles) {
-        if (roles != units.way.roles.front()) {
-          return fmt::format("ops of one unit have roles that no layout has together: {} beside {}",
-                             to_string(units.way.roles.front(), stage.mesh),
-                             to_string(roles, stage.mesh));
-        }
-      }
-    }
-  }
-  return "its units have different roles";
-}
 
 LayoutChoice layout_of(const FoundPlan& plan, const RunConfig& config, const Hardware& hardware) {
   const StageSearch::Uniform& uniform = *plan.uniform;
@@ -92,7 +55,7 @@ Result<PlannedRun> planned_run(const RunConfig& config, const HostFacts& host,
     alone.batch.global_tokens = 0;
   }
   HostFacts facts = host;
-  const int num_ranks = ranks_of(config);
+  const auto num_ranks = int(trireme::num_ranks(config.parallel));
   if (facts.ranks_on_host == 0) facts.ranks_on_host = num_ranks;
   TRIREME_TRY(started, start_plan(alone, facts));
   if (started.shape.slices > 0) {
@@ -125,9 +88,9 @@ Result<PlannedRun> planned_run(const RunConfig& config, const HostFacts& host,
 Result<RunConfig> runnable_config(const FoundPlan& plan, const RunConfig& config,
                                   const Hardware& hardware) {
   if (!plan.uniform) {
-    return infeasible(
-        fmt::format("this plan cannot run yet: {}; a run has one mesh and one role for all stages",
-                    reason_against(plan)));
+    Result<RunConfig> uneven = uneven_config(plan, config);
+    if (uneven.ok()) return uneven;
+    return infeasible("this plan cannot run yet: " + uneven.error().message);
   }
   RunConfig runnable = with_layout(config, layout_of(plan, config, hardware));
   runnable.batch.global_sequences = plan.sequences * plan.num_microbatches;

@@ -11,6 +11,7 @@
 #include "graph/param_table.h"
 #include "graph/work.h"
 #include "schema/batch.h"
+#include "schema/mesh.h"
 #include "schema/model_spec.h"
 #include "schema/run_config_fields.h"
 #include "schema/run_config_text.h"
@@ -72,8 +73,10 @@ void explain_model(const RunConfig& config, std::ostream& out) {
 void explain_batch(const RunConfig& config, std::ostream& out) {
   const ParallelConfig& parallel = config.parallel;
   const int64_t sequences = sequences_of_step(config);
-  out << fmt::format("ranks = dp * tp * pp * cp = {}\n",
-                     int64_t{parallel.dp} * parallel.tp * parallel.pp * parallel.cp);
+  out << (parallel.stage_dp.empty()
+              ? fmt::format("ranks = dp * tp * pp * cp = {}\n", num_ranks(parallel))
+              : fmt::format("ranks = tp * cp * (the sum of stage_dp = {}) = {}\n",
+                            parallel.stage_dp, num_ranks(parallel)));
   out << fmt::format(
       "a step = {} sequences = {} tokens; the run = {} tokens\n", sequences,
       sequences * config.model.seq_len,

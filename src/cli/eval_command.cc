@@ -24,6 +24,7 @@
 #include "data/text_reader.h"
 #include "data/window_source.h"
 #include "device/thread_team.h"
+#include "schema/mesh.h"
 #include "schema/run_config_text.h"
 #include "session/evaluate.h"
 #include "tokenizer/text_encoder.h"
@@ -151,7 +152,7 @@ Status derive_dp(const EvalOptions& options, const Launch& launch, RunConfig& co
   ParallelConfig& parallel = config.parallel;
   const int ranks = options.ranks.value_or(launch.ranks);
   const int others = parallel.tp * parallel.pp * parallel.cp;
-  if (ranks == 0 || ranks == others * parallel.dp) return Done{};
+  if (ranks == 0 || ranks == num_ranks(parallel)) return Done{};
   if (ranks < 0 || parallel.dp != 1 || ranks % others != 0) {
     return usage(
         fmt::format("{} ranks do not make parallel.dp * tp * pp * cp = {}: change --ranks "

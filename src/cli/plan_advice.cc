@@ -11,6 +11,7 @@
 #include "observe/draw_roofline.h"
 #include "planner/plan_goodput.h"
 #include "predict/predict.h"
+#include "schema/mesh.h"
 #include "session/session_data.h"
 
 namespace trireme {
@@ -24,8 +25,7 @@ std::string roofline_ending(const std::string& file) {
 
 Result<RulesAdvice> rules_advice(const RunConfig& config, const HostFacts& host,
                                  const Hardware& hardware) {
-  const ParallelConfig& parallel = config.parallel;
-  const int num_ranks = parallel.tp * parallel.cp * parallel.pp * parallel.dp;
+  const auto num_ranks = int(trireme::num_ranks(config.parallel));
   TRIREME_TRY(ruled, layout_by_rules(config, host, hardware, num_ranks));
   TRIREME_TRY(search, search_layout(config, host, hardware, num_ranks, 1));
   const std::string set = set_options(ruled.priced.layout, ruled.global_sequences, config);

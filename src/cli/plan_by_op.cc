@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "cli/search_by_op.h"
+#include "planner/make_plan.h"
 #include "schema/run_config_text.h"
 #include "session/session_data.h"
 
@@ -48,12 +49,15 @@ Result<int> run_search_by_op(const PlanOptions& options, const RunConfig& config
     TRIREME_TRY_DONE(make_folders_of(*options.graph));
     TRIREME_TRY_DONE(write_file_atomically(*options.graph, draw_stages(plan_by_op_picture(found))));
   }
-  const Result<RunConfig> runnable = runnable_config(found.search.best, config, hardware);
+  const Result<RunConfig> runnable = found.runnable();
   if (options.jobs.out.empty()) {
     if (!runnable.ok() && !options.json) io.out << runnable.error().message << "\n";
     return 0;
   }
   if (!runnable.ok()) return runnable.error();
+  // The memory of the search is simplified, so the run is compiled before it is offered.
+  const Result<RunPlan> plan = make_plan(*runnable, host);
+  if (!plan.ok()) return plan.error();
   TRIREME_TRY_DONE(make_folders_of(options.jobs.out));
   TRIREME_TRY_DONE(write_file_atomically(options.jobs.out, to_toml(*runnable)));
   return 0;

@@ -33,6 +33,7 @@
 #include "planner/trainer_rules.h"
 #include "predict/predict.h"
 #include "program/action_legend.h"
+#include "schema/mesh.h"
 #include "schema/run_config_text.h"
 #include "session/session.h"
 #include "session/session_data.h"
@@ -130,9 +131,8 @@ std::string describe_plan(const RunPlan& plan) {
       plan.num_threads == 1 ? "" : "s");
   if (plan.num_ranks() > 1) {
     const std::string ep = plan.mesh.ep == 1 ? "" : fmt::format(" (ep {} of it)", plan.mesh.ep);
-    text += fmt::format("ranks      {} = tp {} x cp {} x pp {} x dp {}{}, schedule {}, ZeRO {}\n",
-                        plan.num_ranks(), plan.mesh.tp, plan.mesh.cp, plan.mesh.pp, plan.mesh.dp,
-                        ep, plan.schedule.kind, plan.config.parallel.zero);
+    text += fmt::format("ranks      {} = {}{}, schedule {}, ZeRO {}\n", plan.num_ranks(),
+                        degrees_text(plan.mesh), ep, plan.schedule.kind, plan.config.parallel.zero);
   }
   const RankPlan& rank = plan.pipeline.front();
   const std::string program = to_string(rank.program, plan.schedule.num_chunks);
@@ -235,8 +235,7 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
                        PlanAdvice advice, CommandIo& io) {
   TRIREME_TRY(vocab_size, data_vocab_size(config));
   priced.host.data_vocab_size = vocab_size;
-  const ParallelConfig& parallel = config.parallel;
-  const int num_ranks = parallel.tp * parallel.cp * parallel.pp * parallel.dp;
+  const auto num_ranks = int(trireme::num_ranks(config.parallel));
   TRIREME_TRY(search,
               search_layout(config, priced.host, priced.hardware, num_ranks, kShownLayouts));
   order_near_ties(search.best);

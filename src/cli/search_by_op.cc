@@ -73,7 +73,7 @@ std::string gain_text(const PlanByOp& found) {
       format_seconds(uniform.step_s), format_seconds(found.uniform->predicted_s),
       format_bytes(found.uniform->arena_bytes), set_options(found.config, found.uniform->config));
   const double percent = 100.0 * found.gain();
-  if (found.is_runnable() || percent <= 0.0) {
+  if (found.search.best.uniform || percent <= 0.0) {
     return text + "The best plan is uniform: more freedom gains nothing. It can run.\n";
   }
   text +=
@@ -153,7 +153,11 @@ std::string plan_by_op_text(const PlanByOp& found) {
       best.stages.size(), best.stages.size() == 1 ? "" : "s", best.num_microbatches,
       best.num_microbatches == 1 ? "" : "es", best.sequences, best.sequences == 1 ? "" : "s",
       format_seconds(best.formula_s));
-  return text + stages_text(found) + "\n" + gain_text(found);
+  text += stages_text(found) + "\n" + gain_text(found);
+  const Result<RunConfig> runnable = found.runnable();
+  if (best.uniform || !runnable.ok()) return text;
+  return text +
+         fmt::format("The plan by op can run:\n  {}\n", set_options(found.config, *runnable));
 }
 
 Json plan_by_op_json(const PlanByOp& found) {
@@ -163,9 +167,9 @@ Json plan_by_op_json(const PlanByOp& found) {
                {"mfu", found.mfu(best.step_s)},
                {"micro_batch_sequences", best.sequences},
                {"num_microbatches", best.num_microbatches},
-               {"runnable", found.is_runnable()},
+               {"runnable", found.runnable().ok()},
                {"search_s", found.seconds}};
-  const Result<RunConfig> runnable = runnable_config(best, found.config, found.run.hardware);
+  const Result<RunConfig> runnable = found.runnable();
   json["refusal"] = runnable.ok() ? "" : runnable.error().message;
   const StageSearch names(found.run, best.sequences);
   json["stages"] = Json::array();

@@ -22,8 +22,8 @@ struct PlanByOp {
   double gain() const;
   // Returns the model FLOPs of a step of `step_s` seconds as a share of the peak of all ranks.
   double mfu(double step_s) const;
-  // True if a run can have the found plan itself.
-  bool is_runnable() const { return search.best.uniform.has_value(); }
+  // The configuration that trains by the best plan, or why there is none.
+  Result<RunConfig> runnable() const { return runnable_config(search.best, config, run.hardware); }
 };
 
 // Searches the plan of a configuration op by op (docs/autoparallel.md).

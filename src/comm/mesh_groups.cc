@@ -18,15 +18,16 @@ int position_in_mesh(const World& world) {
 
 MeshGroups::MeshGroups(World& world, const Mesh& mesh)
     : world_(world), mesh_(mesh), rank_at_(place_on_nodes(world.node_of())) {
-  TRIREME_CHECK(
-      mesh.size() == world.size(),
-      fmt::format("tp * cp * pp * dp = {} * {} * {} * {} is not the {} ranks of the world", mesh.tp,
-                  mesh.cp, mesh.pp, mesh.dp, world.size()));
+  TRIREME_CHECK(mesh.size() == world.size(),
+                fmt::format("the mesh of {} ranks does not cover the {} ranks of the world",
+                            mesh.size(), world.size()));
   position_ = position_in_mesh(world);
   coords_ = coords_of(mesh, position_);
   for (const MeshAxis axis : kAxes) {
     const int first = positions_along(mesh, axis, position_)[0];
-    groups_.push_back(world.group().split(first, coords_.along(axis), std::string(name_of(axis))));
+    const bool is_uneven = axis == MeshAxis::Pp && !mesh.stage_dp.empty();
+    const int key = is_uneven ? position_ : coords_.along(axis);
+    groups_.push_back(world.group().split(first, key, std::string(name_of(axis))));
   }
 }
 

@@ -21,10 +21,10 @@ Status check_layout_tree(const RunPlan& plan) {
 }
 
 // Sets how many forwards of the next step run before Validate. It is none at ZeRO levels 1 and 2,
-// whose parameters are gathered after Validate, and none in fp16, where the loss scale of the next
-// step is known only then.
+// whose parameters are gathered after Validate, none in fp16, where the loss scale of the next step
+// is known only then, and none where ranks have several lanes.
 void set_num_ahead(RunPlan& plan) {
-  if (plan.shape.compute == DType::F16) return;
+  if (plan.shape.compute == DType::F16 || !plan.mesh.stage_dp.empty()) return;
   const RankPlan& front = plan.pipeline.front();
   if (!front.post_validates || front.zero.level == 1 || front.zero.level == 2) return;
   std::vector<const Program*> programs;
@@ -33,12 +33,34 @@ void set_num_ahead(RunPlan& plan) {
   for (RankPlan& rank : plan.pipeline) rank.num_ahead = num_ahead[size_t(rank.coords.pp)];
 }
 
+int ranks_of_stage(const RunPlan& plan, int stage) {
+  for (int place = 0; place < plan.schedule.num_ranks; ++place) {
+    for (int chunk = 0; chunk < plan.schedule.num_chunks; ++chunk) {
+      if (stage_of(plan.schedule, place, chunk) == stage) return plan.mesh.dp_at(place);
+    }
+  }
+  return plan.mesh.dp;
+}
+
+// The two uses of a tied table are summed between pairs of ranks.
+Status check_tied_table(const RunPlan& plan) {
+  if (!plan.model.trains_tied_table()) return Done{};
+  const int first = ranks_of_stage(plan, 0);
+  const int last = ranks_of_stage(plan, num_stages(plan.schedule) - 1);
+  if (first == last) return Done{};
+  return infeasible(fmt::format(
+      "parallel.stage_dp: the first and the last stage both hold the table of model.tied_head, and "
+      "they have {} and {} ranks along dp: give them equally many, or set model.tied_head = false",
+      first, last));
+}
+
 // Fills in what all ranks of a plan share: shape, schedule and stages.
 Status lay_out_pipeline(RunPlan& plan, PlanParts& parts) {
   shape_for_mesh(plan);
   TRIREME_TRY(schedule, parts.schedule(plan));
   plan.schedule = std::move(schedule);
   TRIREME_TRY_DONE(check_layout_tree(plan));
+  TRIREME_TRY_DONE(check_tied_table(plan));
   plan.shape.split_backward = false;
   for (const Program& program : plan.schedule.programs) {
     plan.shape.split_backward = plan.shape.split_backward || splits_backward(program);

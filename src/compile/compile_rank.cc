@@ -16,11 +16,11 @@
 namespace trireme {
 namespace {
 
-ZeroShape zero_of(const ParallelConfig& parallel, const MeshCoords& coords) {
-  const int level = zero_level(parallel);
-  if (level == 0) return {};
+ZeroShape zero_of(const ParallelConfig& parallel, const Mesh& mesh, const MeshCoords& coords) {
+  const int level = zero_level(parallel), dp = mesh.dp_at(coords.pp);
+  if (level == 0 || (dp == 1 && !mesh.stage_dp.empty())) return {};
   const bool has_servers = parallel.sync == GradSync::ParameterServer;
-  const int degree = parallel.hsdp_shard > 0 ? parallel.hsdp_shard : parallel.dp;
+  const int degree = parallel.hsdp_shard > 0 ? parallel.hsdp_shard : dp;
   return {level, degree, coords.dp % degree, has_servers ? parallel.servers : 0};
 }
 
@@ -39,6 +39,7 @@ bool joins_directions_first(const RunPlan& plan) {
          !std::has_single_bit(uint64_t(plan.mesh.dp));
 }
 
+// Every lane evaluates one micro-batch.
 Program forward_only(const RankPlan& rank, const Schedule& schedule, int pp) {
   const StageGraph graph(schedule);
   Program program;
@@ -52,7 +53,7 @@ Program forward_only(const RankPlan& rank, const Schedule& schedule, int pp) {
     program.push_back({.kind = ActionKind::F, .chunk = int16_t(c)});
     transfer(ActionKind::SendActivation, graph.next(pp, int(c)));
   }
-  return program;
+  return spread_lanes(program, rank.lanes);
 }
 
 // Decides which parts of the gradient norm this rank counts and writes to checkpoints. A part that
@@ -96,7 +97,10 @@ void move_to(RankPlan& rank, int position, const RunPlan& plan) {
   rank.shape.tp_rank = rank.coords.tp;
   rank.shape.cp_rank = rank.coords.cp;
   rank.shape.ep_rank = rank.coords.ep;
-  rank.zero = zero_of(plan.config.parallel, rank.coords);
+  const ParallelConfig& parallel = plan.config.parallel;
+  rank.lanes =
+      lanes_of(plan.mesh, rank.coords, int(plan.num_microbatches), zero_level(parallel) >= 2);
+  rank.zero = zero_of(parallel, plan.mesh, rank.coords);
   rank.expert_zero = expert_zero_of(rank.zero, plan.mesh.ep_dp(), rank.coords);
 }
 
@@ -148,8 +152,8 @@ void move_along_dp(RankPlan& rank, int dp, const RunPlan& plan) {
 
 RankPlan compile_rank(const RunPlan& plan, int position, PlanParts* parts) {
   const ParallelConfig& parallel = plan.config.parallel;
-  const int m = int(plan.num_microbatches);
   RankPlan rank = stored_rank(plan, position, parts);
+  const int m = int(plan.num_microbatches) * rank.lanes.count;
   rank.num_expert_loads =
       plan.model.has_experts() ? plan.model.num_blocks() * (plan.model.experts + 1) : 0;
   rank.num_router_losses = plan.model.has_experts() ? plan.model.num_blocks() * 2 : 0;
@@ -158,13 +162,15 @@ RankPlan compile_rank(const RunPlan& plan, int position, PlanParts* parts) {
   rank.num_unit_slots = parallel.prefetch + 1;
   place_norm(rank, plan);
 
-  rank.microbatches = microbatches_of(rank, plan.schedule, parallel.dp, rank.coords.dp);
+  rank.microbatches =
+      microbatches_of(rank, plan.schedule, plan.mesh.dp_at(rank.coords.pp), rank.coords.dp);
   const MicrobatchMap summed =
       rank.zero.shards_grads() ? MicrobatchMap::contiguous(m) : rank.microbatches;
   const DataParallelShape shape = data_parallel_shape(rank);
-  rank.program = accumulate(plan.schedule.programs[size_t(rank.coords.pp)],
-                            plan.schedule.num_chunks, plan.mode, summed)
-                     .program;
+  const Program& of_lane = plan.schedule.programs[size_t(rank.coords.pp)];
+  rank.program =
+      accumulate(spread_lanes(of_lane, rank.lanes), plan.schedule.num_chunks, plan.mode, summed)
+          .program;
   if (rank.joins_directions_first) {
     join_directions(rank.program, rank, parallel.pp);
     append_reduce_grad(rank.program, shape);

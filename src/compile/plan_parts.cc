@@ -81,7 +81,8 @@ Status PlanParts::check_placements(const RunPlan& plan, const StageSpec& stage) 
 }
 
 Result<std::vector<StageSpec>> PlanParts::stages(const RunPlan& plan, int num_stages) {
-  if (!plan.layers_of_stage.empty()) return plan_stages(plan, num_stages);
+  const bool is_usual = plan.layers_of_stage.empty() && plan.mesh.stage_dp.empty();
+  if (!is_usual) return plan_stages(plan, num_stages);
   const std::tuple key(num_stages, plan.shape.micro_sequences, plan.shape.recompute);
   const auto known = stages_.find(key);
   if (known != stages_.end()) return known->second;

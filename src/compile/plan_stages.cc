@@ -1,14 +1,17 @@
 #include "compile/plan_stages.h"
 
-#include "base/check.h"
+#include <fmt/format.h>
+
 #include "compile/stage_cost.h"
 
 namespace trireme {
 
 Result<std::vector<StageSpec>> plan_stages(const RunPlan& plan, int num_stages) {
   if (plan.layers_of_stage.empty()) return split_stages(plan, num_stages);
-  TRIREME_CHECK(plan.layers_of_stage.size() == size_t(num_stages),
-                "the schedule has as many stages as the plan states");
+  if (plan.layers_of_stage.size() != size_t(num_stages)) {
+    return infeasible(fmt::format("the layers of {} stages are stated, and the schedule has {}",
+                                  plan.layers_of_stage.size(), num_stages));
+  }
   std::vector<StageSpec> stages;
   int64_t first_layer = 0;
   for (const int64_t num_layers : plan.layers_of_stage) {
@@ -17,7 +20,10 @@ Result<std::vector<StageSpec>> plan_stages(const RunPlan& plan, int num_stages) 
     stages.push_back({first_layer, num_layers, is_first, is_last});
     first_layer += num_layers;
   }
-  TRIREME_CHECK(first_layer == plan.model.layers, "the stated stages hold all layers");
+  if (first_layer != plan.model.layers) {
+    return infeasible(fmt::format("the stated stages have {} layers, and the model has {}",
+                                  first_layer, plan.model.layers));
+  }
   return stages;
 }
 

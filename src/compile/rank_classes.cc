@@ -93,15 +93,17 @@ class Holdings {
         content.push_back(chunk.stage.first_layer);
       }
     }
+    const int ranks = plan_.mesh.dp_at(pp);
+    content.push_back(ranks);
     const Sizes& part = parts_[size_t(tp)];
     content.insert(content.end(), part.begin(), part.end());
     const auto cached = of_content_.find(content);
-    if (cached != of_content_.end()) return of_tables_.at(cached->second);
+    if (cached != of_content_.end()) return of_tables_.at({cached->second, ranks});
     RankPlan rank = stored_rank(plan_, position_of(plan_.mesh, {.tp = tp, .pp = pp}));
     const int tables = tables_.of(sizes_of_tables(plan_.model, rank));
     of_content_.emplace(std::move(content), tables);
-    const auto [found, is_new] = of_tables_.try_emplace(tables);
-    for (int dp = 0; is_new && dp < plan_.mesh.dp; ++dp) {
+    const auto [found, is_new] = of_tables_.try_emplace({tables, ranks});
+    for (int dp = 0; is_new && dp < ranks; ++dp) {
       if (dp > 0) move_along_dp(rank, dp, plan_);
       found->second.emplace_back(tables, shards_.of(sizes_of_shards(rank)));
     }
@@ -121,7 +123,8 @@ class Holdings {
   std::vector<Sizes> parts_;  // [tp]
   Numbers tables_, shards_;
   std::map<Sizes, int> of_content_;  // (content, part) -> number of the tables
-  std::map<int, std::vector<std::pair<int, int>>> of_tables_;
+  // (number of the tables, ranks along dp) -> as of()
+  std::map<std::pair<int, int>, std::vector<std::pair<int, int>>> of_tables_;
 };
 
 // On a mixed cluster a rank may use no more than its own device has.

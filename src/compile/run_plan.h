@@ -46,7 +46,7 @@ struct RunPlan {
   AccumulateMode mode = AccumulateMode::Fixed;
   Schedule schedule;              // of one pipeline, with transfers, before data parallelism
   std::vector<StageSpec> stages;  // [stage] of the pipeline
-  // [stage] if another program has split the model, such as one whose published run is priced;
+  // [stage] parallel.stage_layers, or the split of the program whose published run is priced;
   // empty: layers are split into stages of equal cost.
   std::vector<int64_t> layers_of_stage;
   std::shared_ptr<const NormChunks> norm_chunks;  // shared by all plans of one search

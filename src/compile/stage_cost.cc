@@ -63,6 +63,16 @@ StageTimes stage_times(const ComputeTimes& times) {
 
 Hardware nominal_hardware() { return assumed_hardware({1.0, 1.0}); }
 
+std::vector<int> lanes_of_stages(const RunPlan& plan) {
+  std::vector<int> lanes(size_t(num_stages(plan.schedule)), 1);
+  for (int place = 0; place < plan.schedule.num_ranks; ++place) {
+    for (int chunk = 0; chunk < plan.schedule.num_chunks; ++chunk) {
+      lanes[size_t(stage_of(plan.schedule, place, chunk))] = plan.mesh.lanes_at(place);
+    }
+  }
+  return lanes;
+}
+
 Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages) {
   StageShape whole = plan.shape;
   whole.tp = whole.cp = whole.ep = 1;
@@ -74,8 +84,13 @@ Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages)
   for (const LayerRun& kind : prices.kinds) {
     layers.insert(layers.end(), size_t(kind.count), prices.layers[size_t(kind.kind)].total_s());
   }
-  TRIREME_TRY(counts,
-              split_layers(layers, num_stages, {.first = 0.0, .last = prices.head.total_s()}));
+  std::vector<double> factors;
+  if (!plan.mesh.stage_dp.empty()) {
+    const std::vector<int> lanes = lanes_of_stages(plan);
+    factors.assign(lanes.begin(), lanes.end());
+  }
+  TRIREME_TRY(counts, split_layers(layers, num_stages,
+                                   {.first = 0.0, .last = prices.head.total_s()}, factors));
   std::vector<StageSpec> stages;
   int64_t first_layer = 0;
   for (int stage = 0; stage < num_stages; ++stage) {
@@ -100,7 +115,9 @@ Costs pipeline_costs(const RunPlan& plan, const UnitPrices& prices,
   for (int from = 0; from < plan.mesh.pp; ++from) {
     for (int to = 0; to < plan.mesh.pp; ++to) {
       const LinkSpec link = link_between(plan, hardware, from, to);
-      links.push_back({link.latency_s + hardware.background_s, link.bytes_per_s});
+      // The ranks of the place with more lanes send or receive the messages of all of them.
+      const double lanes = std::max(plan.mesh.lanes_at(from), plan.mesh.lanes_at(to));
+      links.push_back({lanes * (link.latency_s + hardware.background_s), link.bytes_per_s / lanes});
     }
   }
   costs.link_of = [links = std::move(links), pp = plan.mesh.pp](int from, int to) {

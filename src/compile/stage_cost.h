@@ -14,8 +14,12 @@ StageTimes stage_times(const ComputeTimes& times);
 // Relative times for when no hardware is given. They are the same on every rank and machine.
 Hardware nominal_hardware();
 
+// Returns how many lanes the ranks of each stage have, [stage]. Needs plan.schedule.
+std::vector<int> lanes_of_stages(const RunPlan& plan);
+
 // Splits the layers into stages of about equal cost, the head included. The split does not depend
-// on the degrees of tp, cp and ep.
+// on the degrees of tp, cp and ep. A stage whose ranks have several lanes costs several times as
+// much.
 Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages);
 
 // Costs for simulating and searching the schedule of one pipeline. Needs plan.shape. `prices` are

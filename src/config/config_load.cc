@@ -10,6 +10,7 @@
 #include "base/input_limits.h"
 #include "base/nearest_name.h"
 #include "config/unknown_key.h"
+#include "schema/mesh.h"
 
 namespace trireme {
 namespace {
@@ -36,6 +37,8 @@ RunConfig on_one_rank(RunConfig config) {
   ParallelConfig& parallel = config.parallel;
   parallel.tp = parallel.cp = parallel.pp = parallel.dp = parallel.ep = 1;
   parallel.zero = parallel.chunks = parallel.hsdp_shard = 0;
+  parallel.stage_dp.clear();
+  parallel.stage_layers.clear();
   parallel.schedule = ParallelConfig{}.schedule;
   config.batch.micro_sequences = 1;
   return config;
@@ -234,6 +237,13 @@ class Loader {
     const int64_t others = int64_t{parallel.tp} * parallel.pp * parallel.cp;
     if (ranks < 1) {
       problems_.push_back(origin + ": must be at least 1");
+      is_readable_ = false;
+    } else if (!parallel.stage_dp.empty()) {
+      if (num_ranks(parallel) == ranks) return;
+      problems_.push_back(fmt::format(
+          "{}: parallel.tp * cp * (the sum of stage_dp) = {} * {} * ({}) = {} ranks; change one of "
+          "them, or the number of ranks",
+          origin, parallel.tp, parallel.cp, parallel.stage_dp, num_ranks(parallel)));
       is_readable_ = false;
     } else if (loaded_.history.count("parallel.dp")) {
       if (others * parallel.dp == ranks) return;

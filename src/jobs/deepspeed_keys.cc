@@ -102,6 +102,8 @@ constexpr KeyPair kDeepspeedPairs[] = {
     {"parallel.ep", Say::Code, "--moe-expert-parallel-size"},
     {"parallel.schedule", Say::Code, "--enable-zbh1-pipeline --no-pipeline-parallel"},
     {"parallel.chunks", Say::Only, {}, "1", "its ranks have one stage each"},
+    {"parallel.stage_dp", Say::Only, {}, "\"\"", kEvenStages},
+    {"parallel.stage_layers", Say::Only, {}, "\"\"", kEvenStages},
     {"parallel.zero", Say::Code, "zero_optimization.stage --zero-stage"},
     {"parallel.hsdp_shard", Say::Code, "zero_optimization.mics_shard_size"},
     {"parallel.order", Say::Tuning},

@@ -43,6 +43,9 @@ inline constexpr std::string_view kNextToken =
 inline constexpr std::string_view kPlainAttention =
     "the job that we write has attention to all keys, without latents or a norm of queries and "
     "keys";
+inline constexpr std::string_view kEvenStages =
+    "the job that we write has equally many ranks at every stage and splits the layers by their "
+    "cost";
 inline constexpr std::string_view kPlainWeights =
     "the weights of its routed experts have no further factor";
 

@@ -111,6 +111,8 @@ constexpr KeyPair kMegatronPairs[] = {
     {"parallel.chunks", Say::Code,
      "--num-virtual-stages-per-pipeline-rank --num-layers-per-virtual-pipeline-stage "
      "--pipeline-model-parallel-layout"},
+    {"parallel.stage_dp", Say::Only, {}, "\"\"", kEvenStages},
+    {"parallel.stage_layers", Say::Only, {}, "\"\"", kEvenStages},
     {"parallel.zero", Say::Code,
      "--use-distributed-optimizer --use-megatron-fsdp --data-parallel-sharding-strategy "
      "--use-torch-fsdp2"},

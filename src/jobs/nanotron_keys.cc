@@ -98,6 +98,8 @@ constexpr KeyPair kNanotronPairs[] = {
     {"parallel.ep", Say::Only, {}, "1", "its groups fit no expert parallelism"},
     {"parallel.schedule", Say::Code, "parallelism.pp_engine"},
     {"parallel.chunks", Say::Only, {}, "1", "its ranks have one stage each"},
+    {"parallel.stage_dp", Say::Only, {}, "\"\"", kEvenStages},
+    {"parallel.stage_layers", Say::Only, {}, "\"\"", kEvenStages},
     {"parallel.zero", Say::Code, "optimizer.zero_stage"},
     {"parallel.hsdp_shard", Say::Only, {}, "0", "it shards over all dp ranks"},
     {"parallel.order", Say::Tuning},

@@ -129,11 +129,11 @@ std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::
       plan.schedule.kind + (chunks > 0 ? fmt::format(" x {}", chunks) : std::string());
   return page_of(
       {{"name", name},
-       {"subtitle", fmt::format("predicted for {}; {} rank{} = tp {} x cp {} x pp {} x dp {}, "
-                                "ep {}, {}, ZeRO {}, recompute {}",
-                                hardware.name, plan.num_ranks(), plan.num_ranks() == 1 ? "" : "s",
-                                mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep, schedule,
-                                plan.config.parallel.zero, name_of(plan.config.memory.recompute))},
+       {"subtitle",
+        fmt::format("predicted for {}; {} rank{} = {}, ep {}, {}, ZeRO {}, recompute {}",
+                    hardware.name, plan.num_ranks(), plan.num_ranks() == 1 ? "" : "s",
+                    degrees_text(mesh), mesh.ep, schedule, plan.config.parallel.zero,
+                    name_of(plan.config.memory.recompute))},
        {"facts", facts},
        {"layouts", parts.layouts.empty() ? Json() : Json(parts.layouts)},
        {"what_if", parts.what_if == nullptr ? Json() : what_if_json(*parts.what_if)},

@@ -391,7 +391,7 @@ class ActionTraffic::Work {
     // Distance between ranks that hold the same experts.
     const int stride = placed.bucket.is_of_experts ? plan_.mesh.ep_dp() : 1;
     const int shards = this->shards(placed.bucket);
-    const int replicas = plan_.mesh.dp / stride / shards;
+    const int replicas = plan_.mesh.dp_at(rank_->coords.pp) / stride / shards;
     const int replica = rank_->coords.dp / stride / shards;
     if (shards > 1) {
       ShardedBucket& bucket = sharded(placed.bucket);

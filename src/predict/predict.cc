@@ -30,7 +30,7 @@ LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
     if (action.chunk < 0) continue;
     sum += comm[size_t(rank.places[size_t(action.chunk)].stage)].of(action);
   }
-  return sum;
+  return double(rank.lanes.count) * sum;
 }
 
 // Seconds of the short call at the end of a step in which all ranks exchange losses, norms and

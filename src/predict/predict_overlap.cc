@@ -48,7 +48,7 @@ class DataLinks {
                      double(size_of(plan.shape.grad))) {
     const RankSpan dp = span_of(plan.mesh, MeshAxis::Dp);
     const int64_t shards = rank.zero.level == 0 ? 1 : rank.zero.degree;
-    const int64_t replicas = dp.count / shards;
+    const int64_t replicas = plan.mesh.dp_at(rank.coords.pp) / shards;
     shards_ = {shards, dp.stride};
     replicas_ = {replicas, dp.stride * shards};
     sharding_ = group_link(hardware, shards_);

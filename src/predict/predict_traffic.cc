@@ -46,14 +46,15 @@ class TrafficOfRanks {
     }
     std::vector<RepeatedAction> repeated = repeated_actions(program, pp);
     for (const StageTraffic& traffic : counted_) {
-      const bool is_alike =
-          traffic.content == content_of(plan_.model, first) && traffic.repeated == repeated;
+      const bool is_alike = traffic.num_dp == plan_.mesh.dp_at(pp) &&
+                            traffic.content == content_of(plan_.model, first) &&
+                            traffic.repeated == repeated;
       if (is_alike && lies_alike_) return traffic.sent;
     }
-    counted_.push_back({content_of(plan_.model, first), std::move(repeated), {}});
-    StageTraffic& traffic = counted_.back();
     const Mesh& mesh = plan_.mesh;
-    traffic.sent.resize(size_t(mesh.tp) * size_t(mesh.cp) * size_t(mesh.dp));
+    counted_.push_back({mesh.dp_at(pp), content_of(plan_.model, first), std::move(repeated), {}});
+    StageTraffic& traffic = counted_.back();
+    traffic.sent.resize(size_t(mesh.tp) * size_t(mesh.cp) * size_t(traffic.num_dp));
     for (int tp = 0; tp < mesh.tp; ++tp) count_tp_rank(pp, tp, traffic);
     return traffic.sent;
   }
@@ -64,6 +65,7 @@ class TrafficOfRanks {
   // dp.
   static bool lies_alike(const Mesh& mesh, int ranks_per_node) {
     if (mesh.size() <= ranks_per_node) return true;
+    if (!mesh.stage_dp.empty()) return false;
     const auto is_even = [&](int ranks) {
       return ranks_per_node % ranks == 0 || ranks % ranks_per_node == 0;
     };
@@ -75,6 +77,7 @@ class TrafficOfRanks {
   }
 
   struct StageTraffic {
+    int num_dp = 1;
     std::vector<int64_t> content;
     std::vector<RepeatedAction> repeated;
     std::vector<AxisCounts> sent;
@@ -84,7 +87,7 @@ class TrafficOfRanks {
     const Mesh& mesh = plan_.mesh;
     RankPlan rank = stored_rank(plan_, position_of(mesh, {.tp = tp, .pp = pp}));
     std::map<std::tuple<int, int, int>, AxisCounts> in_layers;  // (cp, ep, dp unless all are alike)
-    for (int dp = 0; dp < mesh.dp; ++dp) {
+    for (int dp = 0; dp < traffic.num_dp; ++dp) {
       move_along_dp(rank, dp, plan_);
       for (int cp = 0; cp < mesh.cp; ++cp) {
         move_to(rank, position_of(mesh, {.tp = tp, .cp = cp, .pp = pp, .dp = dp}), plan_);

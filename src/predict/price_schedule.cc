@@ -90,6 +90,7 @@ PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
   }
   Costs costs = pipeline_costs(plan, prices, stages, hardware);
   costs.saved_bytes.clear();
+  const std::vector<int> lanes = lanes_of_stages(plan);
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     StageTimes& times = costs.stages[stage];
     times.w_s += sums_s[stage];
@@ -97,7 +98,12 @@ PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
     times.f_s += comm[stage].f.total();
     times.b_s += comm[stage].b.total();
     times.w_s += comm[stage].w.total();
-    costs.saved_bytes.push_back(double(stages[stage].num_layers) * layer_saved_bytes);
+    costs.saved_bytes.push_back(lanes[stage] * double(stages[stage].num_layers) *
+                                layer_saved_bytes);
+    // An action of the schedule is one of every lane.
+    for (double* seconds : {&times.f_s, &times.b_s, &times.w_s, &times.bw_s}) {
+      *seconds *= lanes[stage];
+    }
   }
   price_pairs(plan, comm, costs);
   Result<Simulation> simulation = simulate(plan.schedule, costs);

@@ -6,11 +6,12 @@
 #include <map>
 #include <utility>
 
+#include "program/check_accumulate.h"
 #include "program/check_data_parallel.h"
 #include "program/check_joins.h"
 #include "program/check_sum_tree.h"
 #include "program/data_parallel.h"
-#include "program/fold_units.h"
+#include "program/fold_lanes.h"
 #include "program/lookahead.h"
 #include "program/offload.h"
 #include "program/pairs.h"
@@ -33,7 +34,8 @@ class PeerCheck {
       report(std::move(problem.rule), problem.position,
              fmt::format("rank {}: {}", rank_.position, problem.message));
     }
-    const MicrobatchMap wanted = microbatches_of(rank_, schedule_, mesh_.dp, rank_.coords.dp);
+    const MicrobatchMap wanted =
+        microbatches_of(rank_, schedule_, mesh_.dp_at(rank_.coords.pp), rank_.coords.dp);
     if (rank_.microbatches.global_of != wanted.global_of) {
       report("data", -1,
              fmt::format("rank {} does not have the micro-batches of its place in the sum",
@@ -131,10 +133,11 @@ class RanksCheck {
   // Returns the micro-batches of a stage's ranks, [dp].
   std::vector<MicrobatchMap> maps_of(const RankPlan& first) const {
     std::vector<MicrobatchMap> maps;
-    for (int dp = 0; dp < mesh_.dp; ++dp) {
+    const int ranks = mesh_.dp_at(first.coords.pp);
+    for (int dp = 0; dp < ranks; ++dp) {
       const auto found = by_position_.find(position_of(mesh_, {.pp = first.coords.pp, .dp = dp}));
       maps.push_back(found != by_position_.end() ? found->second->microbatches
-                                                 : microbatches_of(first, schedule_, mesh_.dp, dp));
+                                                 : microbatches_of(first, schedule_, ranks, dp));
     }
     return maps;
   }
@@ -161,10 +164,11 @@ class RanksCheck {
     }
   }
 
-  std::vector<MicrobatchRange> ranges() const {
+  std::vector<MicrobatchRange> ranges(const RankPlan& rank) const {
     std::vector<MicrobatchRange> result;
     for (int chunk = 0; chunk < schedule_.num_chunks; ++chunk) {
       result.push_back(microbatches_of(schedule_, chunk));
+      result.back().count *= rank.lanes.count;
     }
     return result;
   }
@@ -173,7 +177,8 @@ class RanksCheck {
     const int position = rank.position;
     const DataParallelShape shape = data_parallel_shape(rank);
     append(position, check_pairs(rank.program, position));
-    append(position, check_gradients(rank.program, shape, ranges(), mesh_.dp));
+    append(position,
+           check_gradients(rank.program, shape, ranges(rank), mesh_.dp_at(rank.coords.pp)));
     append(position, check_gathered(rank.program, shape));
     append(position, check_gathered(rank.eval_program, shape), true);
     for (Problem& problem : check_joins(schedule_, pipeline_, rank)) {
@@ -200,6 +205,28 @@ class RanksCheck {
     }
   }
 
+  // The micro-batches whose gradients the rank sums itself.
+  static MicrobatchMap summed(const RankPlan& rank) {
+    return rank.zero.shards_grads()
+               ? MicrobatchMap::contiguous(int(rank.microbatches.global_of.size()))
+               : rank.microbatches;
+  }
+
+  // Undoes the lanes of a rank. Slots of gradients belong to all its lanes, so they are checked
+  // before.
+  FoldedProgram one_lane(const RankPlan& rank, FoldedProgram program) {
+    if (mesh_.stage_dp.empty()) return program;
+    const auto count = int(rank.microbatches.global_of.size());
+    const Schedule alone{.num_microbatches = count,
+                         .num_chunks = schedule_.num_chunks,
+                         .programs = {program.program}};
+    for (Problem& problem : check_accumulate(alone, summed(rank))) {
+      if (problem.position >= 0) problem.position = program.positions[size_t(problem.position)];
+      program.problems.push_back(std::move(problem));
+    }
+    return fold_lanes(std::move(program), rank.lanes);
+  }
+
   // Checks the rules of check() with data parallelism undone.
   void check_pipeline() {
     Schedule folded = schedule_;
@@ -207,16 +234,15 @@ class RanksCheck {
     for (int stage = 0; stage < mesh_.pp; ++stage) {
       const RankPlan& rank = *pipeline_[size_t(stage)];
       const int position = rank.position;
-      FoldedProgram program = fold_units(rank.program, data_parallel_shape(rank));
+      FoldedProgram program = one_lane(rank, fold_units(rank.program, data_parallel_shape(rank)));
       append(position, program.problems);
       folded.programs[size_t(stage)] = std::move(program.program);
       positions.push_back(std::move(program.positions));
     }
     if (!problems_.empty()) return;
-    const RankPlan& first = *pipeline_.front();
-    const MicrobatchMap map = first.zero.shards_grads()
-                                  ? MicrobatchMap::contiguous(schedule_.num_microbatches)
-                                  : first.microbatches;
+    const MicrobatchMap map = mesh_.stage_dp.empty()
+                                  ? summed(*pipeline_.front())
+                                  : MicrobatchMap::contiguous(schedule_.num_microbatches);
     for (Problem& problem : check(folded, map)) {
       const bool has_rank = problem.rank >= 0 && problem.rank < int(positions.size());
       if (has_rank && problem.position >= 0) {
@@ -239,6 +265,7 @@ class RanksCheck {
       const RankPlan& rank = *pipeline_[size_t(stage)];
       const int position = rank.position;
       FoldedProgram program = fold_units(rank.eval_program, data_parallel_shape(rank));
+      if (!mesh_.stage_dp.empty()) program = fold_lanes(std::move(program), rank.lanes);
       append(position, program.problems, true);
       for (const Action& action : program.program) {
         if (action.kind == ActionKind::F) {

@@ -20,6 +20,7 @@ namespace trireme {
 // sum     in layout mode every gradient is one binary tree over the step's micro-batches
 // (check_sum_tree.h)
 // directions  both holders of a stage join the gradients of the two directions (DualPipe)
+// lanes   a rank with several lanes takes every part for each of them in turn (fold_lanes.h)
 // `schedule` is that of one pipeline before data parallelism. `ranks` has rising positions: the
 // ranks with index 0 on every axis but pp, and any others. Ranks that are missing are assumed to
 // have the micro-batches of their place. Problem::rank is the position in the mesh.

@@ -53,7 +53,7 @@ class SumTreeCheck {
   };
 
   const RankPlan& rank_at(int pp) const { return *pipeline_[size_t(pp)]; }
-  size_t num_dp() const { return microbatches_.front().size(); }
+  size_t num_dp(int pp) const { return microbatches_[size_t(pp)].size(); }
 
   void report(int pp, std::string message) {
     const RankPlan& rank = rank_at(pp);
@@ -136,8 +136,8 @@ class SumTreeCheck {
   void join_slots(int pp, const Action& action) {
     Sums& left = slot(pp, action);
     Sums& right = stages_[size_t(pp)].slots[{action.chunk, action.grad_slot_b}];
-    left.resize(num_dp());
-    right.resize(num_dp());
+    left.resize(num_dp(pp));
+    right.resize(num_dp(pp));
     for (size_t dp = 0; dp < left.size(); ++dp) left[dp] = joined(pp, left[dp], right[dp]);
     right.clear();
   }
@@ -156,7 +156,7 @@ class SumTreeCheck {
     const ZeroShape& zero = rank_at(pp).zero;
     Sums& target = slot(pp, action);
     const Sums own = zero.shards_grads() ? leaves(pp, action) : target;
-    if (own.size() != num_dp()) return report(pp, "reduces a gradient that was not computed");
+    if (own.size() != num_dp(pp)) return report(pp, "reduces a gradient that was not computed");
     if (zero.shards_grads() && action.accumulate) {
       return report(pp, "adds in the order of the program");
     }
@@ -181,8 +181,8 @@ class SumTreeCheck {
     if (!meets) return false;
     Sums& mine = here.slots[{action.chunk, 0}];
     Sums& theirs = there.slots[{other.chunk, 0}];
-    mine.resize(num_dp());
-    theirs.resize(num_dp());
+    mine.resize(num_dp(pp));
+    theirs.resize(num_dp(pp));
     for (size_t dp = 0; dp < mine.size(); ++dp) {
       mine[dp] = theirs[dp] = joined(pp, mine[dp], theirs[dp]);
     }
@@ -193,7 +193,7 @@ class SumTreeCheck {
   void expect_whole(int pp) {
     for (int chunk = 0; chunk < schedule_.num_chunks; ++chunk) {
       Sums& sums = stages_[size_t(pp)].slots[{chunk, 0}];
-      sums.resize(num_dp());
+      sums.resize(num_dp(pp));
       for (const Sum& sum : sums) {
         if (sum == whole_) continue;
         return report(pp, fmt::format("reads the sum over micro-batches {} of {} in chunk {}",

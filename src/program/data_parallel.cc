@@ -254,7 +254,7 @@ DataParallelShape data_parallel_shape(const RankPlan& rank) {
 }
 
 MicrobatchMap microbatches_of(const RankPlan& rank, const Schedule& schedule, int dp, int index) {
-  const int m = schedule.num_microbatches;
+  const int m = schedule.num_microbatches * rank.lanes.count;
   if (rank.zero.shards_grads()) return MicrobatchMap::strided(m, dp, index);
   const bool has_halves =
       schedule.placement == StagePlacement::Bidir && !rank.joins_directions_first;

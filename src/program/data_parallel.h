@@ -34,7 +34,8 @@ struct DataParallelShape {
 };
 DataParallelShape data_parallel_shape(const RankPlan& rank);
 
-// Returns the micro-batches of the step that belong to a rank, if dp ranks share them.
+// Returns the micro-batches of the step that belong to the rank with this index, if dp ranks share
+// them. `rank` says how many lanes each has.
 MicrobatchMap microbatches_of(const RankPlan& rank, const Schedule& schedule, int dp, int index);
 
 // Inserts ReduceGrad where a unit's gradient is complete. Levels 0 and 1: after the W of the last

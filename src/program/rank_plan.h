@@ -5,6 +5,7 @@
 #include "memory/chunk_tables.h"
 #include "memory/memory_plan.h"
 #include "program/accumulate.h"
+#include "program/lanes.h"
 #include "schema/mesh.h"
 #include "schema/norm_sum.h"
 #include "schema/program.h"
@@ -38,6 +39,7 @@ struct RankPlan {
   Program program;
   Program eval_program;        // forward only: one micro-batch through every chunk
   MicrobatchMap microbatches;  // local micro-batch -> global index within the step
+  Lanes lanes;                 // which parts of the batch they are of
   NormSum norm_sum = NormSum::Chunks;
   int64_t num_norm_words = 0;  // of the whole model
   // Visits to the experts of each layer, and dropped visits, of the whole model.

@@ -20,10 +20,12 @@ struct Table {
 
 class Splitter {
  public:
-  Splitter(std::span<const double> layer_costs, int num_stages, const EndCosts& ends)
+  Splitter(std::span<const double> layer_costs, int num_stages, const EndCosts& ends,
+           std::span<const double> factors)
       : num_layers_(static_cast<int>(layer_costs.size())),
         num_stages_(num_stages),
         ends_(ends),
+        factors_(factors),
         prefix_(layer_costs.size() + 1, 0.0) {
     for (int i = 0; i < num_layers_; ++i) prefix_[i + 1] = prefix_[i] + layer_costs[i];
   }
@@ -45,8 +47,9 @@ class Splitter {
 
  private:
   double cost(int stage, int first, int end) const {
-    return prefix_[end] - prefix_[first] + (stage == 0 ? ends_.first : 0) +
-           (stage == num_stages_ - 1 ? ends_.last : 0);
+    const double once = prefix_[end] - prefix_[first] + (stage == 0 ? ends_.first : 0) +
+                        (stage == num_stages_ - 1 ? ends_.last : 0);
+    return factors_.empty() ? once : factors_[size_t(stage)] * once;
   }
 
   template <typename Combine>
@@ -79,13 +82,14 @@ class Splitter {
   int num_layers_;
   int num_stages_;
   EndCosts ends_;
+  std::span<const double> factors_;
   std::vector<double> prefix_;
 };
 
 }  // namespace
 
 Result<std::vector<int>> split_layers(std::span<const double> layer_costs, int num_stages,
-                                      const EndCosts& ends) {
+                                      const EndCosts& ends, std::span<const double> factors) {
   const size_t num_layers = layer_costs.size();
   if (num_stages < 1) {
     return Error{ErrorKind::Usage, fmt::format("stages = {} must be at least 1", num_stages)};
@@ -101,7 +105,7 @@ Result<std::vector<int>> split_layers(std::span<const double> layer_costs, int n
     if (std::isfinite(cost) && cost >= 0) continue;
     return Error{ErrorKind::Usage, fmt::format("a layer's cost cannot be {}", cost)};
   }
-  return Splitter(layer_costs, num_stages, ends).run();
+  return Splitter(layer_costs, num_stages, ends, factors).run();
 }
 
 }  // namespace trireme

@@ -16,9 +16,10 @@ struct EndCosts {
 
 // Returns the number of layers of each stage, in order and at least one each. It minimizes the cost
 // of the most expensive stage and, among such splits, the sum of squared costs. The result is
-// exact. Infeasible if there are more stages than layers.
-// and, among such splits, the sum of squares is least. Exact. Infeasible: more stages than layers.
+// exact. Infeasible if there are more stages than layers. `factors`, if there are any, say how many
+// times the costs each stage takes, [stage].
 Result<std::vector<int>> split_layers(std::span<const double> layer_costs, int num_stages,
-                                      const EndCosts& ends = {});
+                                      const EndCosts& ends = {},
+                                      std::span<const double> factors = {});
 
 }  // namespace trireme

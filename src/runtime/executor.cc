@@ -167,30 +167,29 @@ void Executor::gather_params(Ctx& ctx) {
   parts_.data_parallel.finish_all_unshards();
 }
 
-Executor::EvalLoss Executor::evaluate(Ctx& ctx, const TokenSource& source, uint64_t first_sample,
-                                      int64_t counted) {
+void Executor::evaluate(Ctx& ctx, const TokenSource& source, std::span<EvalMicrobatch> of_lanes) {
   drop_ahead();
-  first_sample_ = first_sample;
   training_ = false;
-  EvalLoss result;
   for (size_t i = 0; i < parts_.plan.eval_program.size(); ++i) {
     const Action& action = parts_.plan.eval_program[i];
     const ActionMemory& memory = parts_.plan.memory.eval_actions[i];
     parts_.memory.acquire(memory.acquire);
     if (action.kind == ActionKind::F) {
+      EvalMicrobatch& own = of_lanes[size_t(parts_.plan.lanes.lane_of(action.microbatch))];
+      first_sample_ = own.first_sample;
       if (action.first_unit == 0) {
-        read(source, action.chunk, memory.saved_slot, first_sample);
+        read(source, action.chunk, memory.saved_slot, own.first_sample);
         const std::span<int32_t> targets = stage_of(action).targets(memory.saved_slot);
         if (!targets.empty()) {
-          std::fill(targets.begin() + counted * parts_.chunks.local_len(), targets.end(),
+          std::fill(targets.begin() + own.counted * parts_.chunks.local_len(), targets.end(),
                     kIgnoredTarget);
         }
       }
       run_forward(ctx, action, memory);
       if (ends_chunk(action) && !stage_of(action).losses(memory.saved_slot).empty()) {
-        result = losses_of(action.chunk, memory.saved_slot);
+        own.loss = losses_of(action.chunk, memory.saved_slot);
         const std::span<const float> hits = stage_of(action).hits(memory.saved_slot);
-        result.num_hits = std::count(hits.begin(), hits.end(), 1.0f);
+        own.loss.num_hits = std::count(hits.begin(), hits.end(), 1.0f);
       }
     } else {
       run_action(ctx, action, memory);
@@ -198,7 +197,6 @@ Executor::EvalLoss Executor::evaluate(Ctx& ctx, const TokenSource& source, uint6
     parts_.pipeline.finish(memory);
     parts_.memory.release(memory.release);
   }
-  return result;
 }
 
 }  // namespace trireme

@@ -99,15 +99,20 @@ class Executor {
   // they have changed the parameters that they own.
   void gather_params(Ctx& ctx);
 
-  // Evaluates one micro-batch of another source, without dropout. Only its first `counted`
-  // sequences count. Every rank of the pipeline calls it; only the ranks that hold the head get the
-  // result.
+  // Evaluates one micro-batch of another source in every lane of the rank, without dropout. Only
+  // its first `counted` sequences count. Every rank of the pipeline calls it; only the ranks that
+  // hold the head get the result.
   struct EvalLoss {
     double loss_sum = 0.0;
     int64_t valid_tokens = 0;
     int64_t num_hits = 0;  // valid tokens whose target has the largest logit
   };
-  EvalLoss evaluate(Ctx& ctx, const TokenSource& source, uint64_t first_sample, int64_t counted);
+  struct EvalMicrobatch {
+    uint64_t first_sample = 0;
+    int64_t counted = 0;
+    EvalLoss loss = {};
+  };
+  void evaluate(Ctx& ctx, const TokenSource& source, std::span<EvalMicrobatch> of_lanes);
 
   // Times of the last step, one per action of the Program.
   const std::vector<ActionTime>& action_times() const { return times_.actions; }

@@ -43,22 +43,23 @@ void Pipeline::wait(Work& work) {
 void Pipeline::start(const Action& transfer, const ActionMemory& memory) {
   const size_t chunk = size_t(transfer.chunk);
   const Stage& stage = stages_[chunk];
+  const int peer = plan_.lanes.peer_of(transfer);
   switch (transfer.kind) {
     case ActionKind::RecvActivation:
       activations_in_[chunk][size_t(memory.saved_slot)] =
-          pp_.start_recv(tensor(stage.input_TC(memory.saved_slot)), transfer.peer, kActivation);
+          pp_.start_recv(tensor(stage.input_TC(memory.saved_slot)), peer, kActivation);
       return;
     case ActionKind::SendActivation:
       activations_out_[chunk][size_t(memory.saved_slot)] =
-          pp_.start_send(tensor(stage.output_TC(memory.saved_slot)), transfer.peer, kActivation);
+          pp_.start_send(tensor(stage.output_TC(memory.saved_slot)), peer, kActivation);
       return;
     case ActionKind::RecvGrad:
       messages_[size_t(memory.message_in)] =
-          pp_.start_recv(message(memory.message_in, stage.output_TC(0)), transfer.peer, kGrad);
+          pp_.start_recv(message(memory.message_in, stage.output_TC(0)), peer, kGrad);
       return;
     case ActionKind::SendGrad:
       messages_[size_t(memory.message_out)] =
-          pp_.start_send(message(memory.message_out, stage.input_TC(0)), transfer.peer, kGrad);
+          pp_.start_send(message(memory.message_out, stage.input_TC(0)), peer, kGrad);
       return;
     default:
       TRIREME_CHECK(false, to_string(transfer, 2) + " is no transfer");

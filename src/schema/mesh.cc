@@ -1,11 +1,14 @@
 #include "schema/mesh.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <numeric>
 
 #include "base/check.h"
 #include "schema/run_config.h"
+#include "schema/stage_counts.h"
 
 namespace trireme {
 namespace {
@@ -29,7 +32,21 @@ Coord coord_along(MeshAxis axis) {
   TRIREME_CHECK(false, "ep has no place in the order of a mesh");
 }
 
+// The ranks of one place of the pipeline.
+Mesh place_of(const Mesh& mesh, int place) {
+  Mesh own{.tp = mesh.tp, .cp = mesh.cp, .dp = mesh.dp_at(place), .ep = mesh.ep};
+  own.order = mesh.order;
+  return own;
+}
+
+int first_of_place(const Mesh& mesh, int place) {
+  const auto begin = mesh.stage_dp.begin();
+  return mesh.tp * mesh.cp * std::accumulate(begin, begin + place, 0);
+}
+
 }  // namespace
+
+int Mesh::size() const { return stage_dp.empty() ? tp * cp * pp * dp : first_of_place(*this, pp); }
 
 int Mesh::degree(MeshAxis axis) const {
   switch (axis) {
@@ -52,11 +69,37 @@ int MeshCoords::along(MeshAxis axis) const {
 }
 
 Mesh mesh_of(const ParallelConfig& parallel) {
-  return {parallel.tp, parallel.cp, parallel.pp,
-          parallel.dp, parallel.ep, parse_mesh_order(parallel.order).value()};
+  Mesh mesh{parallel.tp, parallel.cp, parallel.pp,
+            parallel.dp, parallel.ep, parse_mesh_order(parallel.order).value()};
+  const std::vector<int> stage_dp = parse_stage_counts(parallel.stage_dp).value();
+  const auto is_usual = [&](int ranks) { return ranks == parallel.dp; };
+  if (!std::all_of(stage_dp.begin(), stage_dp.end(), is_usual)) mesh.stage_dp = stage_dp;
+  return mesh;
+}
+
+int64_t num_ranks(const ParallelConfig& parallel) {
+  const Result<std::vector<int>> stage_dp = parse_stage_counts(parallel.stage_dp);
+  const int64_t along_pp_and_dp =
+      stage_dp.ok() && !stage_dp->empty()
+          ? std::accumulate(stage_dp->begin(), stage_dp->end(), int64_t{0})
+          : int64_t{parallel.pp} * parallel.dp;
+  return int64_t{parallel.tp} * parallel.cp * along_pp_and_dp;
+}
+
+std::string degrees_text(const Mesh& mesh) {
+  const std::string tp_and_cp = fmt::format("tp {} x cp {}", mesh.tp, mesh.cp);
+  if (mesh.stage_dp.empty()) return fmt::format("{} x pp {} x dp {}", tp_and_cp, mesh.pp, mesh.dp);
+  return fmt::format("{} x dp ({})", tp_and_cp, fmt::join(mesh.stage_dp, " + "));
 }
 
 MeshCoords coords_of(const Mesh& mesh, int position) {
+  if (!mesh.stage_dp.empty()) {
+    int place = 0;
+    while (position >= first_of_place(mesh, place + 1)) ++place;
+    MeshCoords coords = coords_of(place_of(mesh, place), position - first_of_place(mesh, place));
+    coords.pp = place;
+    return coords;
+  }
   MeshCoords coords;
   for (const MeshAxis axis : mesh.order) {
     coords.*coord_along(axis) = position % mesh.degree(axis);
@@ -69,6 +112,11 @@ MeshCoords coords_of(const Mesh& mesh, int position) {
 }
 
 int position_of(const Mesh& mesh, const MeshCoords& coords) {
+  if (!mesh.stage_dp.empty()) {
+    MeshCoords in_place = coords;
+    in_place.pp = 0;
+    return first_of_place(mesh, coords.pp) + position_of(place_of(mesh, coords.pp), in_place);
+  }
   int position = 0;
   int stride = 1;
   for (const MeshAxis axis : mesh.order) {
@@ -107,11 +155,14 @@ std::vector<int> positions_along(const Mesh& mesh, MeshAxis axis, int position) 
     TRIREME_CHECK(false, "unknown MeshAxis");
   }();
   const MeshCoords here = coords_of(mesh, position);
+  const bool is_of_pipeline = axis == MeshAxis::Pp && !mesh.stage_dp.empty();
   std::vector<int> positions;
   for (int other = 0; other < mesh.size(); ++other) {
     const MeshCoords there = coords_of(mesh, other);
-    const bool is_along = std::all_of(others.begin(), others.end(),
-                                      [&](Coord coord) { return there.*coord == here.*coord; });
+    const bool is_along = std::all_of(others.begin(), others.end(), [&](Coord coord) {
+      if (is_of_pipeline && coord == &MeshCoords::dp) return true;
+      return there.*coord == here.*coord;
+    });
     if (is_along) positions.push_back(other);
   }
   return positions;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "schema/mesh_order.h"
@@ -21,8 +22,14 @@ struct Mesh {
   int dp = 1;
   int ep = 1;
   MeshOrder order = kUsualOrder;
+  // [pp] ranks along dp where the places of the pipeline differ in them; empty: dp everywhere. Then
+  // dp is the number of lanes into which the batch is split. Each entry divides it, a rank has
+  // several lanes where there are fewer ranks, pp is the outermost axis, and ep is 1.
+  std::vector<int> stage_dp = {};
 
-  int size() const { return tp * cp * pp * dp; }
+  int size() const;
+  int dp_at(int place) const { return stage_dp.empty() ? dp : stage_dp[size_t(place)]; }
+  int lanes_at(int place) const { return dp / dp_at(place); }
   int degree(MeshAxis axis) const;
   int expert_dp() const { return dp * cp / ep; }
   // How many of the ranks that share the experts differ in cp, and how many differ in dp for each
@@ -34,6 +41,13 @@ struct Mesh {
 
 // Returns the mesh of a valid configuration.
 Mesh mesh_of(const ParallelConfig& parallel);
+
+// Returns the number of ranks of a configuration. Where parallel.stage_dp is wrong it is ignored.
+int64_t num_ranks(const ParallelConfig& parallel);
+
+// Returns the degrees whose product is the number of ranks: "tp 2 x cp 1 x pp 2 x dp 4", and with
+// stage_dp "tp 2 x cp 1 x dp (4 + 2)".
+std::string degrees_text(const Mesh& mesh);
 
 struct MeshCoords {
   int tp = 0;
@@ -51,13 +65,15 @@ struct MeshCoords {
 MeshCoords coords_of(const Mesh& mesh, int position);
 int position_of(const Mesh& mesh, const MeshCoords& coords);  // reads tp, cp, pp, dp
 
-// Returns how many positions apart neighbours along tp, cp, pp or dp are.
+// Returns how many positions apart neighbours along tp, cp, pp or dp are. With stage_dp, those
+// along pp are the first ranks of the first two places.
 int stride_of(const Mesh& mesh, MeshAxis axis);
 
 // True if both meshes, which differ at most in their order, give every rank the same place.
 bool are_numbered_alike(const Mesh& a, const Mesh& b);
 
-// Returns the positions that differ from `position` only along `axis`, rising.
+// Returns the positions that differ from `position` only along `axis`, rising. With stage_dp, those
+// along pp differ along dp, too: all ranks of the pipeline.
 std::vector<int> positions_along(const Mesh& mesh, MeshAxis axis, int position);
 
 // Returns rank_at[position]. Ranks are sorted by node, so the inner axes stay inside nodes,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "schema/placement.h"
@@ -62,6 +63,32 @@ TEST(Mesh, EveryOrderNumbersEachPlaceOnceAndItsFirstAxisIsInnermost) {
     });
     ASSERT_TRUE(are_numbered_alike(usual, usual));
   });
+}
+
+// Places of the pipeline with their own numbers of ranks follow each other. Together the groups
+// along dp cover every rank once, and those along pp have the ranks of all places.
+TEST(Mesh, PlacesWithTheirOwnDegreesFollowEachOther) {
+  for (const std::vector<int>& stage_dp :
+       std::vector<std::vector<int>>{{2, 1}, {1, 2}, {4, 1, 2}, {6, 3, 2}, {1, 1}}) {
+    for (const int tp : {1, 2}) {
+      Mesh mesh{.tp = tp, .pp = int(stage_dp.size()), .dp = 12};
+      mesh.order = {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Dp, MeshAxis::Pp};
+      mesh.stage_dp = stage_dp;
+      ASSERT_EQ(mesh.size(), tp * std::accumulate(stage_dp.begin(), stage_dp.end(), 0));
+      int before = 0;
+      for (int p = 0; p < mesh.size(); ++p) {
+        const MeshCoords at = coords_of(mesh, p);
+        ASSERT_EQ(position_of(mesh, at), p);
+        ASSERT_GE(at.pp, before);
+        ASSERT_LT(at.dp, mesh.dp_at(at.pp));
+        before = at.pp;
+        const std::vector<int> of_place = positions_along(mesh, MeshAxis::Dp, p);
+        ASSERT_EQ(int(of_place.size()), mesh.dp_at(at.pp));
+        for (const int other : of_place) ASSERT_EQ(coords_of(mesh, other).pp, at.pp);
+        ASSERT_EQ(int(positions_along(mesh, MeshAxis::Pp, p).size()), mesh.size() / tp);
+      }
+    }
+  }
 }
 
 void expect_groups_of(const Mesh& mesh) {

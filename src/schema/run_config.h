@@ -136,7 +136,9 @@ struct ParallelConfig {
   int cp = 1;
   int ep = 1;
   ScheduleKind schedule = ScheduleKind::OneFOneB;
-  int chunks = 0;  // model chunks per rank; 0: default of the schedule
+  int chunks = 0;            // model chunks per rank; 0: default of the schedule
+  std::string stage_dp;      // ranks along dp at each place of the pipeline, "2,1"; "": dp
+  std::string stage_layers;  // layers of each stage, "3,5"; "": stages of equal cost
   int zero = 0;
   int hsdp_shard = 0;
   std::string order = "tp,cp,pp,dp";  // of the axes over ranks, innermost first

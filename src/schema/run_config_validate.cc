@@ -16,6 +16,7 @@
 #include "schema/parity_code.h"
 #include "schema/sample_ranges.h"
 #include "schema/schedule_shape.h"
+#include "schema/stage_rules.h"
 #include "schema/sum_tree_rules.h"
 
 namespace trireme {
@@ -281,6 +282,7 @@ void parallel_rules(ConfigRules& rules, const RunConfig& config, int64_t data_vo
   rank_count_rules(rules, parallel);
   order_rules(rules, parallel);
   schedule_rules(rules, config);
+  stage_rules(rules, config);
   degree_rules(rules, config, data_vocab_size);
   rules.require(parallel.zero >= 0 && parallel.zero <= 3, "parallel.zero", "is unknown",
                 "use 0, 1, 2 or 3");

@@ -19,8 +19,8 @@ std::vector<std::pair<std::string, std::string>> parts_of(const RunPlan& plan) {
   };
   const Mesh& mesh = plan.mesh;
   std::vector<std::pair<std::string, std::string>> parts = {
-      {"the mesh", fmt::format("{} {} {} {} {} {}", mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep,
-                               to_string(mesh.order))}};
+      {"the mesh", fmt::format("{} {} {} {} {} {} {}", mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep,
+                               to_string(mesh.order), fmt::join(mesh.stage_dp, " "))}};
   // Ranks that share a layer run the same of its transfers again.
   parts.emplace_back("the choice of values that are computed again",
                      fmt::format("{} {}", name_of(plan.shape.recompute), plan.shape.again));

@@ -82,9 +82,10 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
       groups_.dp().split(rank_.coords.dp % ep_dp, dp, "expert_holders");
   expert_shards_ = holders->split(same / expert_degree, same, "expert_shards");
   expert_replicas_ = holders->split(same % expert_degree, same, "expert_replicas");
-  const int pp = rank_.coords.pp;
-  mirror_ = groups_.pp().split(std::min(pp, plan.mesh.pp - 1 - pp), pp, "mirror");
-  tied_ = groups_.pp().split(holds_an_end(rank_, plan) ? 0 : 1, pp, "tied");
+  const int pp = rank_.coords.pp, in_pipeline = groups_.pp().rank();
+  mirror_ = groups_.pp().split(std::min(pp, plan.mesh.pp - 1 - pp), in_pipeline, "mirror");
+  const int of_tied = holds_an_end(rank_, plan) ? rank_.coords.dp : plan.mesh.dp;
+  tied_ = groups_.pp().split(of_tied, in_pipeline, "tied");
 
   optimizer_.clip_logits_of(plan.model);
   for (size_t c = 0; c < rank_.chunks.size(); ++c) {
@@ -251,7 +252,8 @@ StepResult Engine::compute_gradient(uint64_t first_sample, std::optional<int64_t
 }
 
 StepResult Engine::compute_gradient_of(uint64_t first_sample, int replica) {
-  const MicrobatchMap microbatches = microbatches_of(rank_, plan_.schedule, plan_.mesh.dp, replica);
+  const int dp = plan_.mesh.dp_at(rank_.coords.pp);
+  const MicrobatchMap microbatches = microbatches_of(rank_, plan_.schedule, dp, replica);
   ctx_.loss_scale = static_cast<float>(loss_scale_.value());
   const bool timed = times_ops_;
   time_ops(false);
@@ -260,24 +262,32 @@ StepResult Engine::compute_gradient_of(uint64_t first_sample, int replica) {
   return result;
 }
 
-// Each pipeline evaluates every dp-th micro-batch. All pipelines run the same number of
-// micro-batches, because they gather shards together. Each sum is a word that one rank fills and
+// Each lane evaluates every dp-th micro-batch. All lanes run the same number of micro-batches,
+// because ranks gather shards together. Each sum is a word that one rank fills and
 // all ranks add in the same order, so every layout gives the same bits.
 EvalResult Engine::evaluate(const TokenSource& source, int64_t num_sequences) {
   const int64_t micro = plan_.shape.micro_sequences;
   const int64_t num_batches = (num_sequences + micro - 1) / micro;
   const int64_t cp = plan_.mesh.cp;
   std::vector<int64_t> words(size_t(3 * num_batches * cp), 0);
-  for (int64_t round = 0; round * plan_.mesh.dp < num_batches; ++round) {
-    const int64_t batch = round * plan_.mesh.dp + rank_.coords.dp;
-    const int64_t first = batch * micro;
-    const Executor::EvalLoss loss = executor_->evaluate(
-        ctx_, source, uint64_t(first), std::clamp<int64_t>(num_sequences - first, 0, micro));
-    if (batch >= num_batches || rank_.coords.tp != 0) continue;
-    const int64_t word = 3 * (batch * cp + rank_.coords.cp);
-    words[size_t(word)] = std::bit_cast<int64_t>(loss.loss_sum);
-    words[size_t(word + 1)] = loss.valid_tokens;
-    words[size_t(word + 2)] = loss.num_hits;
+  std::vector<Executor::EvalMicrobatch> of_lanes(size_t(rank_.lanes.count));
+  for (int64_t first_batch = 0; first_batch < num_batches; first_batch += plan_.mesh.dp) {
+    const auto batch_of = [&](size_t lane) {
+      return first_batch + rank_.lanes.of_pipeline(int(lane));
+    };
+    for (size_t lane = 0; lane < of_lanes.size(); ++lane) {
+      const int64_t first = batch_of(lane) * micro;
+      of_lanes[lane] = {uint64_t(first), std::clamp<int64_t>(num_sequences - first, 0, micro)};
+    }
+    executor_->evaluate(ctx_, source, of_lanes);
+    for (size_t lane = 0; lane < of_lanes.size(); ++lane) {
+      if (batch_of(lane) >= num_batches || rank_.coords.tp != 0) continue;
+      const Executor::EvalLoss& loss = of_lanes[lane].loss;
+      const int64_t word = 3 * (batch_of(lane) * cp + rank_.coords.cp);
+      words[size_t(word)] = std::bit_cast<int64_t>(loss.loss_sum);
+      words[size_t(word + 1)] = loss.valid_tokens;
+      words[size_t(word + 2)] = loss.num_hits;
+    }
   }
   world_.group().all_reduce({words.data(), DType::I64, Shape{int64_t(words.size())}});
   EvalResult result;

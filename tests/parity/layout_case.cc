@@ -11,18 +11,22 @@ namespace trireme {
 
 std::string Case::name() const {
   return fmt::format(
-      "{} {} tp {}{} cp {} {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} offload "
-      "{} "
-      "bucket {} prefetch {} clip {}{}{}{}{} servers {} order {} layers {} sequences {} room {} "
-      "kept {}{}{}{}{}",
-      family, name_of(compute), tp, sequence ? " sequence" : "", cp, name_of(context), ep, dp, pp,
-      name_of(schedule), zero, hsdp_shard, name_of(recompute), dropout, name_of(offload),
-      bucket_bytes, prefetch, clip_norm, post_validate ? " post-validated" : "",
-      is_wide ? " wide" : "", tp_overlap ? " overlapped" : "", in_slices ? " in slices" : "",
-      servers, order, layers, sequences, room, int(kept),
-      muon ? fmt::format(" muon {}", qk_clip) : "", frozen,
-      lora_rank > 0 ? fmt::format(" lora {} {}", lora_rank, lora_targets) : "",
-      document_mask ? " document mask" : "");
+             "{} {} tp {}{} cp {} {} ep {} dp {} pp {} {} zero {} hsdp {} recompute {} dropout {} "
+             "offload "
+             "{} "
+             "bucket {} prefetch {} clip {}{}{}{}{} servers {} order {} layers {} sequences {} "
+             "room {} "
+             "kept {}{}{}{}{}",
+             family, name_of(compute), tp, sequence ? " sequence" : "", cp, name_of(context), ep,
+             dp, pp, name_of(schedule), zero, hsdp_shard, name_of(recompute), dropout,
+             name_of(offload), bucket_bytes, prefetch, clip_norm,
+             post_validate ? " post-validated" : "", is_wide ? " wide" : "",
+             tp_overlap ? " overlapped" : "", in_slices ? " in slices" : "", servers, order, layers,
+             sequences, room, int(kept), muon ? fmt::format(" muon {}", qk_clip) : "", frozen,
+             lora_rank > 0 ? fmt::format(" lora {} {}", lora_rank, lora_targets) : "",
+             document_mask ? " document mask" : "") +
+         (stage_dp.empty() ? "" : " stage_dp " + stage_dp) +
+         (stage_layers.empty() ? "" : " stage_layers " + stage_layers);
 }
 
 void keep_state(RunConfig& config, Kept kept) {
@@ -113,6 +117,8 @@ RunConfig config_of(const Case& c) {
   config.parallel.ep = c.ep;
   config.parallel.pp = c.pp;
   config.parallel.schedule = c.schedule;
+  config.parallel.stage_dp = c.stage_dp;
+  config.parallel.stage_layers = c.stage_layers;
   config.parallel.zero = c.zero;
   config.parallel.hsdp_shard = c.hsdp_shard;
   if (c.servers > 0) config.parallel.sync = GradSync::ParameterServer;

@@ -1,0 +1,53 @@
+#include "program/lanes.h"
+
+#include <numeric>
+
+namespace trireme {
+namespace {
+
+bool is_of_lane(const Action& action) { return computes(action.kind) || is_transfer(action.kind); }
+
+bool sends_result_of(const Action& action, const Action& computed) {
+  const bool sends =
+      action.kind == ActionKind::SendActivation || action.kind == ActionKind::SendGrad;
+  return sends && computes(computed.kind) && action.chunk == computed.chunk &&
+         action.microbatch == computed.microbatch;
+}
+
+}  // namespace
+
+int Lanes::peer_of(const Action& transfer) const {
+  if (stage_dp.empty()) return transfer.peer;
+  const auto place = stage_dp.begin() + transfer.peer;
+  const int lane = of_pipeline(lane_of(transfer.microbatch));
+  return std::accumulate(stage_dp.begin(), place, 0) +
+         (is_strided ? lane % *place : lane / (dp / *place));
+}
+
+Lanes lanes_of(const Mesh& mesh, const MeshCoords& coords, int num_microbatches, bool is_strided) {
+  return {
+      mesh.lanes_at(coords.pp), num_microbatches, is_strided, coords.dp, mesh.dp, mesh.stage_dp};
+}
+
+Program spread_lanes(const Program& program, const Lanes& lanes) {
+  if (lanes.count == 1) return program;
+  Program result;
+  for (size_t begin = 0; begin < program.size();) {
+    if (!is_of_lane(program[begin])) {
+      result.push_back(program[begin++]);
+      continue;
+    }
+    size_t end = begin + 1;
+    if (end < program.size() && sends_result_of(program[end], program[begin])) ++end;
+    for (int lane = 0; lane < lanes.count; ++lane) {
+      for (size_t i = begin; i < end; ++i) {
+        result.push_back(program[i]);
+        result.back().microbatch = lanes.microbatch(program[i].microbatch, lane);
+      }
+    }
+    begin = end;
+  }
+  return result;
+}
+
+}  // namespace trireme

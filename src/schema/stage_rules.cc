@@ -1,0 +1,127 @@
+#include "schema/stage_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "schema/mesh_order.h"
+#include "schema/schedule_shape.h"
+#include "schema/stage_counts.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kStageDp = "parallel.stage_dp";
+constexpr std::string_view kStageLayers = "parallel.stage_layers";
+
+// The numbers of a key, or none if it is empty or was reported.
+std::vector<int> counts_of(ConfigRules& rules, std::string_view key, const std::string& text) {
+  const Result<std::vector<int>> counts = parse_stage_counts(text);
+  if (counts.ok()) return *counts;
+  rules.require(false, key, counts.error().message,
+                "write numbers between commas, such as \"2,1\"");
+  return {};
+}
+
+// A rank with several lanes sums their micro-batches itself, which must be a node of the tree.
+bool keeps_tree(const RunConfig& config, int ranks) {
+  const bool has_tree = config.run.reproducible == Reproducible::Layout ||
+                        config.run.reproducible == Reproducible::Mesh;
+  return !has_tree || ranks == 1 || config.parallel.zero >= 2 ||
+         std::has_single_bit(uint64_t(config.parallel.dp / ranks));
+}
+
+void divisor_rules(ConfigRules& rules, const RunConfig& config, const std::vector<int>& stage_dp) {
+  const int dp = config.parallel.dp;
+  int64_t common = 1;
+  for (const int ranks : stage_dp) common = std::min(std::lcm(common, ranks), int64_t{1} << 30);
+  for (const int ranks : stage_dp) {
+    if (dp % ranks != 0) {
+      return rules.require(
+          false, kStageDp,
+          fmt::format("has {}, which does not divide the parallel.dp = {} parts of the batch",
+                      ranks, dp),
+          fmt::format("take divisors of it, or set parallel.dp = {}", common));
+    }
+    if (keeps_tree(config, ranks)) continue;
+    return rules.require(
+        false, kStageDp,
+        fmt::format("gives each of {} ranks {} of the parallel.dp parts of the batch, and "
+                    "run.reproducible = \"{}\" sums along a binary tree",
+                    ranks, dp / ranks, name_of(config.run.reproducible)),
+        "take numbers of ranks that leave each a power of two, or run.reproducible = \"fixed\"");
+  }
+}
+
+void dp_rules(ConfigRules& rules, const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const std::vector<int> stage_dp = counts_of(rules, kStageDp, parallel.stage_dp);
+  if (stage_dp.empty() || parallel.pp < 1 || parallel.dp < 1) return;
+  if (int(stage_dp.size()) != parallel.pp) {
+    return rules.require(
+        false, kStageDp,
+        fmt::format("has {} numbers for the parallel.pp = {} places of the pipeline",
+                    stage_dp.size(), parallel.pp),
+        fmt::format("write one for each, or set parallel.pp = {}", stage_dp.size()));
+  }
+  divisor_rules(rules, config, stage_dp);
+  if (std::all_of(stage_dp.begin(), stage_dp.end(),
+                  [&](int ranks) { return ranks == parallel.dp; })) {
+    return;
+  }
+  const auto need = [&](bool holds, std::string rule, std::string remedy) {
+    rules.require(holds, kStageDp, std::move(rule), std::move(remedy));
+  };
+  const Result<MeshOrder> order = parse_mesh_order(parallel.order);
+  need(!order.ok() || order->back() == MeshAxis::Pp,
+       "numbers the ranks place by place, so pp is the last axis of parallel.order",
+       "set parallel.order = \"tp,cp,dp,pp\"");
+  need(parallel.schedule != ScheduleKind::Auto && parallel.schedule != ScheduleKind::Dualpipe,
+       fmt::format("does not go with parallel.schedule = \"{}\"", name_of(parallel.schedule)),
+       "take another schedule, such as \"1f1b\"");
+  need(parallel.ep == 1 && parallel.hsdp_shard == 0 && parallel.sync == GradSync::AllReduce,
+       "gives places of the pipeline other groups of dp, which expert parallelism, hsdp_shard and "
+       "parameter servers do not know",
+       "set parallel.ep = 1, parallel.hsdp_shard = 0 and parallel.sync = \"all_reduce\"");
+  need(!parallel.pair, "does not run two directions beside each other",
+       "set parallel.pair = false");
+  need(config.run.replay_elsewhere_every == 0,
+       "leaves some ranks without another one that can compute the same gradients",
+       "set run.replay_elsewhere_every = 0");
+}
+
+int64_t stages_of(const ParallelConfig& parallel) {
+  if (parallel.schedule == ScheduleKind::Auto) return int64_t{parallel.pp} * parallel.chunks;
+  const int chunks = parallel.chunks > 0 ? parallel.chunks : default_chunks(parallel.schedule);
+  return int64_t{parallel.pp} * chunks / traits_of(parallel.schedule).param_copies();
+}
+
+void layer_count_rules(ConfigRules& rules, const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const std::vector<int> layers = counts_of(rules, kStageLayers, parallel.stage_layers);
+  if (layers.empty() || parallel.pp < 1 || parallel.chunks < 0) return;
+  const int64_t stages = stages_of(parallel);
+  if (stages == 0) {
+    return rules.require(false, kStageLayers,
+                         "needs to know how many stages parallel.schedule = \"auto\" may have",
+                         "set parallel.chunks");
+  }
+  rules.require(int64_t(layers.size()) == stages, kStageLayers,
+                fmt::format("has {} numbers for {} stages (pp * chunks)", layers.size(), stages),
+                "write one for each");
+  const int64_t sum = std::accumulate(layers.begin(), layers.end(), int64_t{0});
+  rules.require(sum == config.model.layers, kStageLayers,
+                fmt::format("has {} layers, and model.layers is {}", sum, config.model.layers),
+                "make them equal");
+}
+
+}  // namespace
+
+void stage_rules(ConfigRules& rules, const RunConfig& config) {
+  dp_rules(rules, config);
+  layer_count_rules(rules, config);
+}
+
+}  // namespace trireme

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "schema/config_rules.h"
+
+namespace trireme {
+
+// What parallel.stage_dp and parallel.stage_layers must say, and what they exclude.
+void stage_rules(ConfigRules& rules, const RunConfig& config);
+
+}  // namespace trireme

@@ -1,0 +1,94 @@
+#include "schema/stage_rules.h"
+
+#include <gtest/gtest.h>
+
+#include "schema/mesh.h"
+#include "schema/run_config_validate.h"
+
+namespace trireme {
+namespace {
+
+RunConfig uneven_run() {
+  RunConfig config;
+  config.model.layers = 8;
+  config.batch.global_sequences = 16;
+  config.batch.micro_sequences = 1;
+  config.parallel.dp = 4;
+  config.parallel.pp = 2;
+  config.parallel.order = "tp,cp,dp,pp";
+  config.parallel.stage_dp = "4,2";
+  config.run.reproducible = Reproducible::Layout;
+  return config;
+}
+
+// Each refusal names the key, and what it tells to do removes it.
+void expect_refused(const RunConfig& config, const std::string& key, const std::string& rule,
+                    const std::string& remedy) {
+  const std::vector<ConfigProblem> problems = validate(config);
+  ASSERT_EQ(problems.size(), 1u) << rule;
+  EXPECT_EQ(problems[0].key, key);
+  EXPECT_NE(problems[0].rule.find(rule), std::string::npos) << problems[0].message();
+  EXPECT_NE(problems[0].remedy.find(remedy), std::string::npos) << problems[0].message();
+}
+
+TEST(StageRules, WhatStagesMayNotSayIsNamedWithARemedy) {
+  ASSERT_TRUE(validate(uneven_run()).empty());
+  const auto with = [](const std::string& stage_dp) {
+    RunConfig config = uneven_run();
+    config.parallel.stage_dp = stage_dp;
+    return config;
+  };
+  const std::string dp = "parallel.stage_dp", layers = "parallel.stage_layers";
+  expect_refused(with("4,two"), dp, "has \"two\", which is no number", "such as \"2,1\"");
+  expect_refused(with("4,0"), dp, "has \"0\"", "such as \"2,1\"");
+  expect_refused(with("4,"), dp, "has \"\"", "such as \"2,1\"");
+  expect_refused(with("4,2,1"), dp, "has 3 numbers for the parallel.pp = 2 places",
+                 "set parallel.pp = 3");
+  expect_refused(with("4,3"), dp, "has 3, which does not divide the parallel.dp = 4 parts",
+                 "set parallel.dp = 12");
+  RunConfig config = uneven_run();
+  config.parallel.order = "tp,cp,pp,dp";
+  expect_refused(config, dp, "pp is the last axis", "tp,cp,dp,pp");
+  config = uneven_run();
+  config.parallel.schedule = ScheduleKind::Dualpipe;
+  expect_refused(config, dp, "schedule = \"dualpipe\"", "1f1b");
+  config = uneven_run();
+  config.parallel.zero = 1;
+  config.parallel.hsdp_shard = 2;
+  expect_refused(config, dp, "hsdp_shard", "hsdp_shard = 0");
+  config = uneven_run();
+  config.parallel.stage_layers = "3,4";
+  expect_refused(config, layers, "has 7 layers, and model.layers is 8", "make them equal");
+  config.parallel.stage_layers = "3,4,1";
+  expect_refused(config, layers, "has 3 numbers for 2 stages", "write one for each");
+}
+
+// Twelve parts of the batch on two ranks are six for each, which no binary tree has as a node.
+TEST(StageRules, SeveralPartsOfARankAreANodeOfTheTree) {
+  RunConfig config = uneven_run();
+  config.parallel.dp = 12;
+  config.batch.global_sequences = 48;
+  for (const char* stage_dp : {"12,1", "12,6", "3,12"}) {
+    config.parallel.stage_dp = stage_dp;
+    EXPECT_TRUE(validate(config).empty()) << stage_dp;
+  }
+  config.parallel.stage_dp = "12,2";
+  expect_refused(config, "parallel.stage_dp", "sums along a binary tree", "\"fixed\"");
+  config.run.reproducible = Reproducible::Fixed;
+  EXPECT_TRUE(validate(config).empty());
+}
+
+// As many ranks as usual at every place are the usual mesh, in every order.
+TEST(StageRules, EqualDegreesAreTheUsualMesh) {
+  RunConfig config = uneven_run();
+  config.parallel.stage_dp = "4, 4";
+  config.parallel.order = "tp,cp,pp,dp";
+  EXPECT_TRUE(validate(config).empty());
+  EXPECT_TRUE(mesh_of(config.parallel).stage_dp.empty());
+  EXPECT_EQ(num_ranks(config.parallel), 8);
+  config.parallel.stage_dp = "4,2";
+  EXPECT_EQ(num_ranks(config.parallel), 6);
+}
+
+}  // namespace
+}  // namespace trireme
