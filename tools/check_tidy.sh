@@ -17,8 +17,8 @@ cmake -DOUT="$build/trireme_report_text.h" \
       "-DFILES=$(printf '%s;' src/observe/report/*.{html,css,js})" -P tools/embed_text.cmake
 cmake -DOUT="$build/trireme_cluster_text.h" \
       "-DFILES=$(printf '%s;' clusters/*.toml)" -P tools/embed_text.cmake
-cmake -DOUT="$build/trireme_failures_text.h" \
-      "-DFILES=$(printf '%s;' failures/*.toml)" -P tools/embed_text.cmake
+cmake -DOUT="$build/trireme_config_text.h" \
+      "-DFILES=$(printf '%s;' failures/*.toml clusters/storage/*.toml)" -P tools/embed_text.cmake
 echo '#define TRIREME_COMMIT ""' >"$build/trireme_commit.h"
 sed -E 's/@[A-Za-z_]*@/0/g' cmake/version.h.in >"$build/trireme/version.h"
 

@@ -148,13 +148,7 @@ Status sync_folder(const std::string& path, Progress* progress) {
 
 Result<std::string> read_text_file(const std::string& path, int64_t most_bytes) {
   TRIREME_TRY(file, InputFile::open(path));
-  if (file.bytes() > most_bytes) {
-    return damaged(path + ": has " + std::to_string(file.bytes()) +
-                   " bytes; a file of its kind has at most " + std::to_string(most_bytes));
-  }
-  std::string text(static_cast<size_t>(file.bytes()), '\0');
-  TRIREME_TRY_DONE(file.read(0, std::as_writable_bytes(std::span(text))));
-  return text;
+  return file.read_all(most_bytes);
 }
 
 Status write_file_atomically(const std::string& path, std::string_view text, Progress* progress) {

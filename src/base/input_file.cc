@@ -26,15 +26,20 @@ Result<InputFile> InputFile::open(const std::string& path) {
 InputFile::InputFile(std::string path, int fd, int64_t bytes)
     : path_(std::move(path)), fd_(fd), bytes_(bytes) {}
 
+InputFile::InputFile(std::string path, std::shared_ptr<const InputBytes> source)
+    : path_(std::move(path)), bytes_(source->bytes()), source_(std::move(source)) {}
+
 InputFile::InputFile(InputFile&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
-      bytes_(std::exchange(other.bytes_, 0)) {}
+      bytes_(std::exchange(other.bytes_, 0)),
+      source_(std::move(other.source_)) {}
 
 InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(bytes_, other.bytes_);
+  std::swap(source_, other.source_);
   return *this;
 }
 
@@ -53,6 +58,7 @@ Error InputFile::failure(int64_t offset, int cause) const {
 }
 
 Status InputFile::read(int64_t offset, std::span<std::byte> out) const {
+  if (source_ != nullptr) return source_->read(offset, out);
   while (!out.empty()) {
     const ssize_t count = ::pread(fd_, out.data(), out.size(), offset);
     if (count < 0 && errno == EINTR) continue;
@@ -63,8 +69,30 @@ Status InputFile::read(int64_t offset, std::span<std::byte> out) const {
   return Done{};
 }
 
+Result<std::string> InputFile::read_all(int64_t most_bytes) const {
+  if (bytes_ > most_bytes) {
+    return damaged(path_ + ": has " + std::to_string(bytes_) +
+                   " bytes; a file of its kind has at most " + std::to_string(most_bytes));
+  }
+  std::string text(static_cast<size_t>(bytes_), '\0');
+  TRIREME_TRY_DONE(read(0, std::as_writable_bytes(std::span(text))));
+  return text;
+}
+
 void InputFile::will_read(int64_t offset, int64_t bytes) const {
+  if (source_ != nullptr) return source_->will_read(offset, bytes);
   ::posix_fadvise(fd_, offset, bytes, POSIX_FADV_WILLNEED);
+}
+
+bool is_url(std::string_view name) {
+  const size_t end = name.find("://");
+  return end != std::string_view::npos && end > 0 && name.find('/') > end;
+}
+
+Result<InputFile> open_named(const std::string& name, const OpenInput& open_input) {
+  if (!is_url(name)) return InputFile::open(name);
+  if (open_input) return open_input(name);
+  return usage(name + ": only files of this machine can be read here");
 }
 
 }  // namespace trireme

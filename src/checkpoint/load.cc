@@ -61,9 +61,10 @@ class SliceWindow {
   int64_t end_ = 0;
 };
 
-Result<CheckpointIndex> read_index(const std::string& folder) {
+Result<CheckpointIndex> read_index(const std::string& folder, const OpenInput& open_input) {
   const std::string path = folder + "/index.json";
-  TRIREME_TRY(text, read_text_file(path));
+  TRIREME_TRY(file, open_named(path, open_input));
+  TRIREME_TRY(text, file.read_all());
   auto index = parse_index(text);
   if (!index.ok()) return with_context(index.error(), path);
   return index;
@@ -88,15 +89,15 @@ struct Checkpoint::ReadJob {
   std::vector<const PlacedSlice*> slices;  // slices that overlap the request
 };
 
-Checkpoint::Checkpoint(std::string folder, CheckpointIndex index)
-    : folder_(std::move(folder)), index_(std::move(index)) {}
+Checkpoint::Checkpoint(std::string folder, CheckpointIndex index, OpenInput open_input)
+    : folder_(std::move(folder)), index_(std::move(index)), open_input_(std::move(open_input)) {}
 Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 Checkpoint::~Checkpoint() = default;
 
-Result<Checkpoint> Checkpoint::open(const std::string& folder) {
-  TRIREME_TRY(index, read_index(folder));
-  Checkpoint checkpoint(folder, std::move(index));
+Result<Checkpoint> Checkpoint::open(const std::string& folder, const OpenInput& open_input) {
+  TRIREME_TRY(index, read_index(folder, open_input));
+  Checkpoint checkpoint(folder, std::move(index), open_input);
   TRIREME_TRY_DONE(checkpoint.open_shards());
   for (const auto& [name, tensor] : checkpoint.index_.contents.tensors) {
     TRIREME_TRY_DONE(checkpoint.place_slices(name, tensor));
@@ -106,7 +107,8 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
 
 Status Checkpoint::open_shards() {
   for (const auto& [name, stored] : index_.contents.shards) {
-    TRIREME_TRY(file, SafetensorsFile::open(folder_ + "/" + name));
+    TRIREME_TRY(input, open_named(folder_ + "/" + name, open_input_));
+    TRIREME_TRY(file, SafetensorsFile::open(std::move(input)));
     if (file.bytes() != stored.bytes) {
       return damaged(
           fmt::format("{}: {} bytes, the index says {}", file.path(), file.bytes(), stored.bytes));
@@ -117,12 +119,10 @@ Status Checkpoint::open_shards() {
     shards_.emplace(name, std::move(file));
   }
   for (const auto& [name, stored] : index_.attached) {
-    std::error_code error;
-    const auto bytes = fs::file_size(folder_ + "/" + name, error);
-    if (error) return damaged(folder_ + "/" + name + ": cannot read: " + error.message());
-    if (bytes != static_cast<uint64_t>(stored.bytes)) {
+    TRIREME_TRY(file, open_named(folder_ + "/" + name, open_input_));
+    if (file.bytes() != stored.bytes) {
       return damaged(
-          fmt::format("{}/{}: {} bytes, the index says {}", folder_, name, bytes, stored.bytes));
+          fmt::format("{}: {} bytes, the index says {}", file.path(), file.bytes(), stored.bytes));
     }
   }
   return Done{};
@@ -301,7 +301,8 @@ Result<std::string> Checkpoint::read_attached(const std::string& name) const {
   if (stored == index_.attached.end()) {
     return Error{ErrorKind::Usage, folder_ + ": holds no file " + name};
   }
-  TRIREME_TRY(text, read_text_file(path));
+  TRIREME_TRY(file, open_named(path, open_input_));
+  TRIREME_TRY(text, file.read_all());
   if (hash64(text) != stored->second.checksum) {
     return damaged(path + ": does not match its checksum in the index");
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/input_file.h"
 #include "base/progress.h"
 #include "base/result.h"
 #include "checkpoint/checkpoint_index.h"
@@ -39,7 +40,8 @@ struct LoadOptions {
 // they agree, and keeps the shards open. Several threads may read from it.
 class Checkpoint {
  public:
-  static Result<Checkpoint> open(const std::string& folder);
+  // `open_input` opens the files of a folder that is not on this machine, such as one of a store.
+  static Result<Checkpoint> open(const std::string& folder, const OpenInput& open_input = {});
   Checkpoint(Checkpoint&&) noexcept;
   Checkpoint& operator=(Checkpoint&&) noexcept;
   ~Checkpoint();
@@ -62,7 +64,7 @@ class Checkpoint {
   struct ReadJob;
   using NamedSlice = std::pair<const std::string*, const PlacedSlice*>;
 
-  Checkpoint(std::string folder, CheckpointIndex index);
+  Checkpoint(std::string folder, CheckpointIndex index, OpenInput open_input);
   Status open_shards();
   Status place_slices(const std::string& name, const StoredTensor& tensor);
   Result<ReadJob> make_job(const TensorRequest& request) const;
@@ -75,6 +77,7 @@ class Checkpoint {
 
   std::string folder_;
   CheckpointIndex index_;
+  OpenInput open_input_;
   std::map<std::string, SafetensorsFile> shards_;
   // The slices of every tensor, in the order of the index.
   std::map<std::string, std::vector<std::unique_ptr<PlacedSlice>>, std::less<>> placed_;

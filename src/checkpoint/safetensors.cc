@@ -227,6 +227,10 @@ SafetensorsFile::SafetensorsFile(InputFile file, SafetensorsHeader header, uint6
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   TRIREME_TRY(file, InputFile::open(path));
+  return open(std::move(file));
+}
+
+Result<SafetensorsFile> SafetensorsFile::open(InputFile file) {
   // The parser refuses a length that is too large; for that it needs only the length.
   uint64_t length = 0;
   if (file.bytes() >= int64_t{sizeof length}) {
@@ -236,7 +240,7 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   std::vector<std::byte> start(std::min(wanted, static_cast<uint64_t>(file.bytes())));
   TRIREME_TRY_DONE(file.read(0, start));
   auto header = parse_safetensors_header(start, file.bytes());
-  if (!header.ok()) return with_context(header.error(), path);
+  if (!header.ok()) return with_context(header.error(), file.path());
   return SafetensorsFile(std::move(file), std::move(*header), hash64(start));
 }
 

@@ -65,6 +65,8 @@ std::string print_safetensors_header(std::span<const SafetensorsSpec> tensors,
 class SafetensorsFile {
  public:
   static Result<SafetensorsFile> open(const std::string& path);
+  // The same for a file that is open already.
+  static Result<SafetensorsFile> open(InputFile file);
 
   const std::string& path() const { return file_.path(); }
   int64_t bytes() const { return file_.bytes(); }

@@ -142,6 +142,7 @@ std::string advice_text(const PlanAdvice& advice) {
   if (advice.cost) text += cost_text(*advice.cost);
   if (advice.max_models) text += max_models_text(*advice.max_models);
   if (advice.rules) text += rules_text(*advice.rules);
+  if (advice.storage) text += storage_text(*advice.storage);
   if (advice.goodput) text += goodput_text(*advice.goodput, advice.price_per_hour);
   return text;
 }
@@ -168,6 +169,7 @@ void add_advice(const PlanAdvice& advice, Json& json) {
   }
   if (advice.rules) json["rules"] = rules_json(*advice.rules);
   if (advice.roof) json["roofline"] = roofline_json(*advice.roof);
+  if (advice.storage) json["storage"] = storage_json(*advice.storage);
   if (advice.goodput) json["failures"] = goodput_json(*advice.goodput, advice.price_per_hour);
 }
 

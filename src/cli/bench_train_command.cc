@@ -62,7 +62,7 @@ std::string ops_text(const Throughput& measured) {
 Result<int> run_bench_train(const BenchTrainOptions& options, CommandIo& io) {
   TRIREME_TRY(loaded, load_config(options.config, io));
   TRIREME_TRY(measured, measure_throughput(loaded.config, this_host(), kWarmupSteps, options.steps,
-                                           options.times_ops));
+                                           options.times_ops, io.open_input));
   if (options.json) {
     nlohmann::ordered_json json = {{"tokens_per_s", measured.tokens_per_s},
                                    {"step_s", measured.median_step_s},

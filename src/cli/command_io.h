@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/input_file.h"
 #include "cli/launch.h"
 
 namespace trireme {
@@ -18,6 +19,8 @@ struct CommandIo {
   std::vector<std::string> model_folders;  // where model.preset is searched
   std::string stores_folder = {};          // of the files of stores; "": none is known
   Launch launch;
+  // Opens files that are not on this machine, such as store://NAME/PATH; empty: none can be.
+  OpenInput open_input = {};
 };
 
 }  // namespace trireme

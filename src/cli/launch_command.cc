@@ -168,10 +168,11 @@ Result<OtherHosts> other_hosts(const LaunchOptions& options, const std::string& 
 }
 
 // `ranks_per_host` is 0 if all ranks are on this host.
-JobLayouts layouts_of(const RunConfig& config, int ranks_per_host, const std::string& change) {
+JobLayouts layouts_of(const RunConfig& config, int ranks_per_host, const std::string& change,
+                      const OpenInput& open_input) {
   // Copies of the function share what was found.
-  const auto layouts =
-      std::make_shared<LaunchLayouts>(config, this_host(), ranks_per_host, change_of(change));
+  const auto layouts = std::make_shared<LaunchLayouts>(config, this_host(), ranks_per_host,
+                                                       change_of(change), open_input);
   return {epoch_layout_of(config), [layouts](int most_ranks, const JobPage& page) {
             return layouts->fitting(most_ranks, page);
           }};
@@ -227,7 +228,7 @@ ClassifyFailure classify_by_built_in_rules() {
 
 Result<JobLayouts> layouts_of(const JobTerms& terms, CommandIo& io) {
   TRIREME_TRY(loaded, load_config(config_of(terms.command), io));
-  return layouts_of(loaded.config, terms.usual_slots, terms.layouts);
+  return layouts_of(loaded.config, terms.usual_slots, terms.layouts, io.open_input);
 }
 
 // Failures that no later epoch has written down. Before the first step the folder may be that of
@@ -282,7 +283,8 @@ Result<RankProcesses> processes_of(const LaunchOptions& options, const std::stri
   processes.keeps_memory_folder = wants_memory_checkpoints(loaded.config);
   processes.leaves_lost_out = options.on_loss == "shrink";
   processes.skips_bad_batches = loaded.config.run.skip_bad_batches;
-  processes.fitting = layouts_of(loaded.config, ranks_per_host(processes), options.layouts).fitting;
+  processes.fitting =
+      layouts_of(loaded.config, ranks_per_host(processes), options.layouts, io.open_input).fitting;
   processes.classify = classify_by_built_in_rules();
   return processes;
 }

@@ -28,11 +28,12 @@ LayoutChange change_of(const std::string& name) {
 }
 
 LaunchLayouts::LaunchLayouts(RunConfig config, HostFacts host, int ranks_per_host,
-                             LayoutChange change)
+                             LayoutChange change, OpenInput open_input)
     : config_(std::move(config)),
       host_(std::move(host)),
       ranks_per_host_(ranks_per_host),
       change_(change),
+      open_input_(std::move(open_input)),
       layout_(epoch_layout_of(config_)) {}
 
 std::optional<FittingLayout> LaunchLayouts::fitting(int most_ranks, const JobPage& page) {
@@ -70,7 +71,7 @@ Hardware LaunchLayouts::share_of_rank(const MeasuredMachine& measured, int num_r
 FittingLayout LaunchLayouts::find(int most_ranks,
                                   const std::optional<MeasuredMachine>& measured) const {
   HostFacts host = host_;
-  const auto vocab_size = data_vocab_size(config_);
+  const auto vocab_size = data_vocab_size(config_, open_input_);
   if (!vocab_size.ok()) return {std::nullopt, vocab_size.error().message};
   host.data_vocab_size = *vocab_size;
   const auto end = std::chrono::steady_clock::now() + kSearchTime;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "agent/rank_processes.h"
+#include "base/input_file.h"
 #include "compile/run_plan.h"
 #include "planner/smaller_layout.h"
 #include "session/rank_hardware.h"
@@ -19,7 +20,8 @@ LayoutChange change_of(const std::string& name);  // any, dp or same
 class LaunchLayouts {
  public:
   // `ranks_per_host` is 0 if all ranks are on this host.
-  LaunchLayouts(RunConfig config, HostFacts host, int ranks_per_host, LayoutChange change);
+  LaunchLayouts(RunConfig config, HostFacts host, int ranks_per_host, LayoutChange change,
+                OpenInput open_input);
 
   // RankProcesses::fitting. A layout that was found for a number of ranks stays.
   std::optional<FittingLayout> fitting(int most_ranks, const JobPage& page);
@@ -33,6 +35,7 @@ class LaunchLayouts {
   HostFacts host_;
   int ranks_per_host_;
   LayoutChange change_;
+  OpenInput open_input_;
   EpochLayout layout_;
   std::map<int, std::shared_future<FittingLayout>> found_;  // by the number of ranks
 };

@@ -8,6 +8,7 @@
 
 #include "cli/app.h"
 #include "cli/printable.h"
+#include "cli/store_inputs.h"
 
 namespace {
 
@@ -53,7 +54,8 @@ int main(int argc, char** argv) {
                .color = draws && !environment.no_color,
                .model_folders = model_folders(),
                .stores_folder = environment.stores_folder,
-               .launch = environment.launch};
+               .launch = environment.launch,
+               .open_input = store_inputs(environment.stores_folder, environment.launch.secret)};
   const std::vector<std::string> args(argv + 1, argv + argc);
   const int columns = is_terminal(STDOUT_FILENO) ? terminal_columns(STDOUT_FILENO) : 80;
   return run_app(args, environment, io, std::clamp(columns, 60, 110));

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "config/failure_rates_file.h"
 #include "observe/draw_roofline.h"
+#include "planner/checkpoint_traffic.h"
 #include "planner/plan_goodput.h"
 #include "predict/predict.h"
 #include "schema/mesh.h"
@@ -80,6 +81,7 @@ std::vector<Option> advice_options(PlanAdviceOptions& options) {
 Status check_advice_options(const PlanAdviceOptions& options) {
   TRIREME_TRY_DONE(check_token_options(options.token_question, !options.goodput.failures.empty()));
   TRIREME_TRY_DONE(check_goodput_options(options.goodput));
+  TRIREME_TRY_DONE(check_storage_options(options.storage));
   if (options.roofline.empty()) return Done{};
   const std::string ending = roofline_ending(options.roofline);
   if (ending == ".svg" || ending == ".txt") return Done{};
@@ -90,12 +92,13 @@ Status check_advice_options(const PlanAdviceOptions& options) {
 }
 
 Result<PlanAdvice> plan_advice(const PlanAdviceOptions& options, const RunConfig& config,
-                               HostFacts host, const Hardware& hardware) {
+                               HostFacts host, const Hardware& hardware,
+                               const OpenInput& open_input) {
   PlanAdvice advice;
   advice.hardware_name = hardware.name;
   advice.price_per_hour = options.token_question.price_per_hour;
   if (!options.max_model && !options.rules && options.roofline.empty()) return advice;
-  TRIREME_TRY(vocab_size, data_vocab_size(config));
+  TRIREME_TRY(vocab_size, data_vocab_size(config, open_input));
   host.data_vocab_size = vocab_size;
   if (options.max_model) {
     TRIREME_TRY(models, max_models(config, host));
@@ -128,6 +131,10 @@ Status add_plan_costs(const PlanAdviceOptions& options, const RunPlan& plan,
         options,
         run_speed(double(plan.tokens_per_step()), predicted_step_s(plan, hardware),
                   plan.num_ranks(), hardware, std::max<int64_t>(0, plan.config.checkpoint.every)));
+  }
+  if (!options.storage.cluster.empty()) {
+    TRIREME_TRY(storage, storage_plan(options.storage, checkpoint_traffic(plan, hardware)));
+    advice.storage = std::move(storage);
   }
   const GoodputOptions& asked = options.goodput;
   if (asked.failures.empty()) return Done{};

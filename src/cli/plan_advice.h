@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/input_file.h"
 #include "cli/options.h"
 #include "cli/plan_goodput.h"
+#include "cli/plan_storage.h"
 #include "planner/layout_rules.h"
 #include "planner/max_model.h"
 #include "planner/roofline.h"
@@ -18,6 +20,7 @@ namespace trireme {
 struct PlanAdviceOptions {
   TokenQuestion token_question;
   GoodputOptions goodput;
+  StorageOptions storage;
   bool max_model = false;
   bool rules = false;
   std::string roofline;  // FILE.svg or .txt; "": none
@@ -42,6 +45,7 @@ struct PlanAdvice {
   std::optional<Roofline> roof;
   std::optional<TokenCost> cost;
   std::optional<GoodputForecast> goodput;
+  std::optional<StoragePlan> storage;
   std::optional<double> price_per_hour;  // of one device
   std::string hardware_name;
 
@@ -49,13 +53,15 @@ struct PlanAdvice {
   bool stands_alone() const { return max_models || rules; }
 };
 
-// Everything but `cost` and `goodput`, which need a plan. Also writes the file of --roofline.
+// Everything but `cost`, `goodput` and `storage`, which need a plan. Also writes the file of
+// --roofline.
 Result<PlanAdvice> plan_advice(const PlanAdviceOptions& options, const RunConfig& config,
-                               HostFacts host, const Hardware& hardware);
+                               HostFacts host, const Hardware& hardware,
+                               const OpenInput& open_input = {});
 
 std::optional<TokenCost> cost_of_tokens(const PlanAdviceOptions& options, const RunSpeed& speed);
 
-// Adds the cost of tokens and of failures, which need the plan.
+// Adds the cost of tokens, of failures and of checkpoints, which need the plan.
 Status add_plan_costs(const PlanAdviceOptions& options, const RunPlan& plan,
                       const Hardware& hardware, PlanAdvice& advice);
 

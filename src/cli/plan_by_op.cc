@@ -33,7 +33,7 @@ Status check_search(const PlanOptions& options) {
 
 Result<int> run_search_by_op(const PlanOptions& options, const RunConfig& config, HostFacts host,
                              const Hardware& hardware, CommandIo& io) {
-  TRIREME_TRY(vocab_size, data_vocab_size(config));
+  TRIREME_TRY(vocab_size, data_vocab_size(config, io.open_input));
   host.data_vocab_size = vocab_size;
   TRIREME_TRY(run, planned_run(config, host, hardware));
   TRIREME_TRY(found, search_by_op(run, config, host));

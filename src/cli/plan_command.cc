@@ -233,7 +233,7 @@ std::string options_text(const RunConfigOptions& options) {
 
 Result<int> run_search(const PlanOptions& options, const RunConfig& config, Priced priced,
                        PlanAdvice advice, CommandIo& io) {
-  TRIREME_TRY(vocab_size, data_vocab_size(config));
+  TRIREME_TRY(vocab_size, data_vocab_size(config, io.open_input));
   priced.host.data_vocab_size = vocab_size;
   const auto num_ranks = int(trireme::num_ranks(config.parallel));
   TRIREME_TRY(search,
@@ -313,13 +313,41 @@ Status check_what_if_options(const PlanOptions& options) {
   return described.ok() ? Status(Done{}) : Status(described.error());
 }
 
-Status check_failures_option(const PlanOptions& options) {
-  if (options.advice.goodput.failures.empty() || !searches_layouts(options)) {
-    return Done{};
+Status check_options_of_one_layout(const PlanOptions& options) {
+  if (!searches_layouts(options)) return Done{};
+  if (!options.advice.storage.cluster.empty()) {
+    return usage(
+        "--storage plans the checkpoints of the configured layout; search first, and then plan the "
+        "layout that it prints with --storage");
   }
+  if (options.advice.goodput.failures.empty()) return Done{};
   return usage(
       "--failures forecasts the configured layout; search first, and then plan the layout that it "
       "prints with --failures");
+}
+
+// True if an option has a meaning for a run alone.
+bool asks_about_a_run(const PlanOptions& options) {
+  const auto& [files, overrides, ranks, ranks_option] = options.config;
+  const PlanAdviceOptions& advice = options.advice;
+  return !files.empty() || !overrides.empty() || ranks || !options.jobs.from.empty() ||
+         !options.jobs.to.empty() || searches_layouts(options) || options.explain ||
+         !options.html.empty() || options.rank || !options.as.empty() || options.graph ||
+         !options.what_if.empty() || advice.token_question.tokens || advice.max_model ||
+         advice.rules || !advice.roofline.empty() || !advice.goodput.failures.empty();
+}
+
+bool plans_storage_alone(const PlanOptions& options) {
+  return !options.advice.storage.cluster.empty() && !asks_about_a_run(options);
+}
+
+// Prints the storage without a run.
+Result<int> print_storage(const PlanOptions& options, CommandIo& io) {
+  TRIREME_TRY(storage, storage_plan(options.advice.storage, std::nullopt));
+  nlohmann::ordered_json json;
+  json["storage"] = storage_json(storage);
+  io.out << (options.json ? json.dump(2) + "\n" : storage_text(storage));
+  return 0;
 }
 
 // Why a step takes as long as it does, and what disturbances do to it.
@@ -402,15 +430,17 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY_DONE(check_graph_options(options));
   TRIREME_TRY_DONE(check_advice_options(options.advice));
   TRIREME_TRY_DONE(check_what_if_options(options));
-  TRIREME_TRY_DONE(check_failures_option(options));
+  TRIREME_TRY_DONE(check_options_of_one_layout(options));
   TRIREME_TRY_DONE(check_search(options));
+  if (plans_storage_alone(options)) return print_storage(options, io);
   const bool searches = searches_layouts(options);
   const bool lays_out_anew = searches || options.advice.rules;
   PlanJobOptions jobs = options.jobs;
   if (searches_by_op(options)) jobs.out.clear();  // --out names the file of the plan
   TRIREME_TRY(loaded, load_plan_config(options.config, jobs, lays_out_anew, io));
   TRIREME_TRY(priced, priced_for(options, loaded.config));
-  TRIREME_TRY(advice, plan_advice(options.advice, loaded.config, priced.host, priced.hardware));
+  TRIREME_TRY(advice, plan_advice(options.advice, loaded.config, priced.host, priced.hardware,
+                                  io.open_input));
   if (searches_by_op(options))
     return run_search_by_op(options, loaded.config, priced.host, priced.hardware, io);
   if (searches) return run_search(options, loaded.config, priced, std::move(advice), io);
@@ -420,11 +450,12 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
     drop_memory_limits(loaded.config, priced.host);
   }
   const Hardware& hardware = priced.hardware;
-  const Result<RunPlan> planned = plan_session(loaded.config, priced.host);
+  const Result<RunPlan> planned = plan_session(loaded.config, priced.host, io.open_input);
   if (!planned.ok()) {
     const Error refused = loaded.located(planned.error());
-    const bool needs_plan =
-        options.advice.token_question.tokens || !options.advice.goodput.failures.empty();
+    const bool needs_plan = options.advice.token_question.tokens ||
+                            !options.advice.goodput.failures.empty() ||
+                            !options.advice.storage.cluster.empty();
     if (!advice.stands_alone() || needs_plan) return refused;
     return print_advice_alone(options, advice, refused, io);
   }

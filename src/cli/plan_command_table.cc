@@ -82,12 +82,15 @@ Command plan_command() {
            "--slow-link cluster=0.5",
            "trireme plan my.toml --cluster clusters/h100-pods-24k.toml --failures llama3 --html "
            "plan.html",
+           "trireme plan my.toml --cluster clusters/h100-pods-24k.toml --storage tectonic --code "
+           "6+3",
            "trireme plan my.toml --ranks 256 --search --cluster clusters/dgx-a100-80g.toml",
            "trireme plan my.toml --ranks 64 --search alpa --cluster clusters/dgx-a100-80g.toml "
            "--out plan.toml"},
       .run = [options](CommandIo& io) { return run_plan(*options, io); }};
   for (Option& option : advice_options(options->advice)) command.options.push_back(option);
   for (Option& option : goodput_options(options->advice.goodput)) command.options.push_back(option);
+  for (Option& option : storage_options(options->advice.storage)) command.options.push_back(option);
   for (Option& option : what_if_options(options->what_if)) command.options.push_back(option);
   return command;
 }

@@ -2,6 +2,7 @@
 
 #include "base/json_text.h"
 #include "cli/command_fixture.h"
+#include "cli/store_inputs.h"
 
 namespace trireme {
 namespace {
@@ -52,6 +53,31 @@ TEST_F(StoreCommandTest, PutsGetsListsAndRemoves) {
   EXPECT_NE(store({"status", "demo"}).out.find("healthy"), std::string::npos);
   EXPECT_EQ(store({"rm", "store://demo/a/text"}).exit_code, 0);
   EXPECT_EQ(store({"stat", "store://demo/a/text"}).exit_code, 2);
+}
+
+TEST_F(StoreCommandTest, FilesAreOpenedByNameAndSharedByTheirReaders) {
+  ASSERT_EQ(create("demo", "2+1", 3).exit_code, 0);
+  std::ofstream(in("text")) << "some text";
+  ASSERT_EQ(store({"put", in("text"), "store://demo/a/text"}).exit_code, 0);
+  const OpenInput open = store_inputs(in("stores"), "");
+  const InputFile first = open("store://demo/a/text").value();
+  EXPECT_EQ(first.bytes(), 9);
+  EXPECT_TRUE(first.is_elsewhere());
+  std::string word(4, ' ');
+  const auto bytes = std::as_writable_bytes(std::span(word));
+  ASSERT_TRUE(open("store://demo/a/text").value().read(5, bytes).ok());
+  EXPECT_EQ(word, "text");
+  const auto refuses = [&](const OpenInput& opens, const std::string& name, const char* what) {
+    const Result<InputFile> refused = opens(name);
+    ASSERT_FALSE(refused.ok()) << name;
+    EXPECT_NE(refused.error().message.find(what), std::string::npos) << refused.error().message;
+  };
+  refuses(open, "store://demo", "name a file of it");
+  refuses(open, "store://demo/../x", "..");
+  refuses(open, "store://demmo/a/text", "demo");
+  refuses(open, "store://demo/a/test", "a/test");
+  refuses(open, "http://demo/a/text", "store://NAME/PATH");
+  refuses(store_inputs("", ""), "store://demo/a/text", "TRIREME_STORES");
 }
 
 TEST_F(StoreCommandTest, LinksInAFolderMustNotLeadOutOfIt) {

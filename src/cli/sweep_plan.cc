@@ -126,7 +126,7 @@ Result<RunPlan> plan_trial(const RunConfigOptions& config, const CommandIo& io,
   TRIREME_TRY(loaded, load_config(config, io));
   const Status possible = check_trial(loaded.config);
   if (!possible.ok()) return loaded.located(possible.error());
-  const Result<RunPlan> plan = plan_session(loaded.config, this_host());
+  const Result<RunPlan> plan = plan_session(loaded.config, this_host(), io.open_input);
   if (!plan.ok()) return loaded.located(plan.error());
   trials.push_back(std::move(loaded));
   return *plan;

@@ -77,7 +77,8 @@ Result<SessionResult> run_trial_session(const TrialJob& job, TrialWatch& watch, 
                          .host = this_host(),
                          .environment = run_environment(),
                          .stop_signals = watch.stop(),
-                         .observers = {&watch, &job.progress}};
+                         .observers = {&watch, &job.progress},
+                         .open_input = io.open_input};
   if (!session.config.run.hardware.empty()) {
     TRIREME_TRY(hardware, load_hardware(session.config.run.hardware));
     session.hardware = hardware;

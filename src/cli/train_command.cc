@@ -43,7 +43,8 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
                          .host = this_host(),
                          .environment = run_environment(),
                          .stop_signals = stop_signals,
-                         .observers = {&progress}};
+                         .observers = {&progress},
+                         .open_input = io.open_input};
   session.host.ranks_on_host = launch.ranks_on_host;
   session.is_first_process = launch.is_first();
   session.place = launch.place;
@@ -127,7 +128,7 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
     loaded.config.run.backend = is_of_tcp(io.launch) ? BackendChoice::Tcp : BackendChoice::Mpi;
   }
   if (options.dry_run) {
-    const Result<RunPlan> planned = plan_session(loaded.config, this_host());
+    const Result<RunPlan> planned = plan_session(loaded.config, this_host(), io.open_input);
     if (!planned.ok()) return loaded.located(planned.error());
     const RunPlan& plan = *planned;
     io.err << warning_lines(plan);

@@ -13,7 +13,7 @@
 #include "config/config_load.h"
 #include "config/config_toml.h"
 #include "failures/failure_class.h"
-#include "trireme_failures_text.h"
+#include "trireme_config_text.h"
 
 namespace trireme {
 namespace {

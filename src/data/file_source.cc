@@ -6,16 +6,12 @@
 namespace trireme {
 namespace {
 
-Result<TokenFile> open_for(const std::string& path, int64_t seq_len, int64_t verified_at_open) {
-  TRIREME_TRY(file, TokenFile::open(path, verified_at_open));
-  if (file.num_tokens() <= seq_len) {
-    return Error{ErrorKind::Usage,
-                 path + " has " + std::to_string(file.num_tokens()) +
-                     " tokens; a sequence of model.seq_len = " + std::to_string(seq_len) +
-                     " needs " + std::to_string(seq_len + 1) +
-                     ": take more text or shorter sequences"};
-  }
-  return std::move(file);
+Status check_length(const TokenFile& file, int64_t seq_len) {
+  if (file.num_tokens() > seq_len) return Done{};
+  return Error{ErrorKind::Usage,
+               file.path() + " has " + std::to_string(file.num_tokens()) +
+                   " tokens; a sequence of model.seq_len = " + std::to_string(seq_len) + " needs " +
+                   std::to_string(seq_len + 1) + ": take more text or shorter sequences"};
 }
 
 // The targets are the inputs shifted by one token. With a loss mask, some become kUncountedTarget.
@@ -44,7 +40,12 @@ FileSource::FileSource(TokenFile file, const Sampler& sampler)
 
 Result<FileSource> FileSource::open(const std::string& path, uint64_t seed, int64_t seq_len,
                                     int64_t verified_at_open) {
-  TRIREME_TRY(file, open_for(path, seq_len, verified_at_open));
+  TRIREME_TRY(file, TokenFile::open(path, verified_at_open));
+  return make(std::move(file), seed, seq_len);
+}
+
+Result<FileSource> FileSource::make(TokenFile file, uint64_t seed, int64_t seq_len) {
+  TRIREME_TRY_DONE(check_length(file, seq_len));
   const Sampler sampler(seed, file.num_tokens(), seq_len);
   return FileSource(std::move(file), sampler);
 }
@@ -52,6 +53,7 @@ Result<FileSource> FileSource::open(const std::string& path, uint64_t seed, int6
 void FileSource::read_sample(uint64_t global_sample, std::span<int32_t> inputs,
                              std::span<int32_t> targets) const {
   check_seq_len(inputs, sampler_.seq_len());
+  file_.will_read(sampler_.first_token(global_sample + 1), sampler_.seq_len() + 1);
   read_window(file_, sampler_.first_token(global_sample), inputs, targets);
 }
 
@@ -60,7 +62,12 @@ SequentialSource::SequentialSource(TokenFile file, int64_t seq_len)
 
 Result<SequentialSource> SequentialSource::open(const std::string& path, int64_t seq_len,
                                                 int64_t verified_at_open) {
-  TRIREME_TRY(file, open_for(path, seq_len, verified_at_open));
+  TRIREME_TRY(file, TokenFile::open(path, verified_at_open));
+  return make(std::move(file), seq_len);
+}
+
+Result<SequentialSource> SequentialSource::make(TokenFile file, int64_t seq_len) {
+  TRIREME_TRY_DONE(check_length(file, seq_len));
   return SequentialSource(std::move(file), seq_len);
 }
 

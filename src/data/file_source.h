@@ -17,6 +17,7 @@ class FileSource : public TokenSource {
   // An error if the file has fewer than seq_len + 1 tokens.
   static Result<FileSource> open(const std::string& path, uint64_t seed, int64_t seq_len,
                                  int64_t verified_at_open = TokenFile::kVerifiedAtOpen);
+  static Result<FileSource> make(TokenFile file, uint64_t seed, int64_t seq_len);
 
   int64_t vocab_size() const override { return file_.vocab_size(); }
   void read_sample(uint64_t global_sample, std::span<int32_t> inputs,
@@ -43,6 +44,7 @@ class SequentialSource : public TokenSource {
  public:
   static Result<SequentialSource> open(const std::string& path, int64_t seq_len,
                                        int64_t verified_at_open = TokenFile::kVerifiedAtOpen);
+  static Result<SequentialSource> make(TokenFile file, int64_t seq_len);
 
   int64_t vocab_size() const override { return file_.vocab_size(); }
   void read_sample(uint64_t global_sample, std::span<int32_t> inputs,

@@ -4,10 +4,10 @@
 
 namespace trireme {
 
-Result<FileSource> MixtureSource::open_part(const std::string& path, uint64_t seed, size_t source,
-                                            int64_t seq_len) {
+Result<FileSource> MixtureSource::part(TokenFile file, uint64_t seed, size_t source,
+                                       int64_t seq_len) {
   const PhiloxCounter words = philox(rng_key(seed, "data.source"), counter_of(source, 0));
-  return FileSource::open(path, uint64_t{words[0]} << 32 | words[1], seq_len);
+  return FileSource::make(std::move(file), uint64_t{words[0]} << 32 | words[1], seq_len);
 }
 
 Result<MixtureSource> MixtureSource::make(uint64_t seed, std::vector<FileSource> files,

@@ -16,14 +16,13 @@ namespace trireme {
 // file.
 class MixtureSource : public TokenSource {
  public:
-  // `files` come from open_part(), and `weights` has one positive number for each. An error if the
+  // `files` come from part(), and `weights` has one positive number for each. An error if the
   // files have different tokenizers.
   static Result<MixtureSource> make(uint64_t seed, std::vector<FileSource> files,
                                     std::span<const double> weights);
-  // Opens file number `source` of a mixture. Its order of windows depends on the seed and on
+  // File number `source` of a mixture. Its order of windows depends on the seed and on
   // `source`, so that a file that is listed twice has two orders.
-  static Result<FileSource> open_part(const std::string& path, uint64_t seed, size_t source,
-                                      int64_t seq_len);
+  static Result<FileSource> part(TokenFile file, uint64_t seed, size_t source, int64_t seq_len);
 
   int64_t vocab_size() const override { return files_.front().vocab_size(); }
   void read_sample(uint64_t global_sample, std::span<int32_t> inputs,

@@ -40,7 +40,8 @@ class MixtureTest : public testing::Test {
                                 const std::vector<double>& weights) {
     std::vector<FileSource> files;
     for (const std::string& path : paths) {
-      TRIREME_TRY(opened, MixtureSource::open_part(path, seed, files.size(), kSeqLen));
+      TRIREME_TRY(file, TokenFile::open(path));
+      TRIREME_TRY(opened, MixtureSource::part(std::move(file), seed, files.size(), kSeqLen));
       files.push_back(std::move(opened));
     }
     return MixtureSource::make(seed, std::move(files), weights);

@@ -183,12 +183,23 @@ Result<TokenFile> TokenFile::open(const std::string& path, int64_t verified_at_o
                      "configs/demo.toml with `make demo`"};
   }
   TRIREME_TRY(input, InputFile::open(path));
+  return open(std::move(input), verified_at_open);
+}
+
+Result<TokenFile> TokenFile::open_named(const std::string& name, const OpenInput& open_input,
+                                        int64_t verified_at_open) {
+  if (!is_url(name)) return open(name, verified_at_open);
+  TRIREME_TRY(input, trireme::open_named(name, open_input));
+  return open(std::move(input), verified_at_open);
+}
+
+Result<TokenFile> TokenFile::open(InputFile input, int64_t verified_at_open) {
   std::array<std::byte, kTokenFileHeaderBytes> bytes;
   const auto start =
       std::span(bytes).first(static_cast<size_t>(std::min(input.bytes(), kTokenFileHeaderBytes)));
   TRIREME_TRY_DONE(input.read(0, start));
   auto header = parse_token_file_header(start, input.bytes());
-  if (!header.ok()) return with_context(header.error(), path);
+  if (!header.ok()) return with_context(header.error(), input.path());
   TokenFile file(std::move(input), *header);
   if (header->file_bytes() < verified_at_open) TRIREME_TRY_DONE(file.verify());
   return file;
@@ -280,6 +291,12 @@ void TokenFile::read_targets(int64_t offset, std::span<int32_t> out) const {
     return header_.token_bytes == 2 ? widen_masked<uint16_t>(source, part, true)
                                     : widen_masked<uint32_t>(source, part, true);
   });
+}
+
+void TokenFile::will_read(int64_t offset, int64_t count) const {
+  if (!file_.is_elsewhere()) return;
+  file_.will_read(kTokenFileHeaderBytes + offset * header_.token_bytes,
+                  count * header_.token_bytes);
 }
 
 Status TokenFile::verify() const {

@@ -59,6 +59,12 @@ class TokenFile {
   // first time, if the file has chunk checksums.
   static Result<TokenFile> open(const std::string& path,
                                 int64_t verified_at_open = kVerifiedAtOpen);
+  // The same for a file that is open already.
+  static Result<TokenFile> open(InputFile input, int64_t verified_at_open = kVerifiedAtOpen);
+  // Opens a path of this machine, or a name such as store://NAME/PATH, which only `open_input`
+  // understands. Empty: there are no such names.
+  static Result<TokenFile> open_named(const std::string& name, const OpenInput& open_input,
+                                      int64_t verified_at_open = kVerifiedAtOpen);
   static constexpr int64_t kVerifiedAtOpen = int64_t{64} << 20;
 
   const std::string& path() const { return file_.path(); }
@@ -73,6 +79,9 @@ class TokenFile {
   // As read(), but writes kUncountedTarget for a token that the loss leaves out. (read() writes the
   // token itself.)
   void read_targets(int64_t offset, std::span<int32_t> out) const;
+
+  // Reads these tokens ahead, if the file is not on this machine.
+  void will_read(int64_t offset, int64_t count) const;
 
   // Reads the whole file and checks all checksums.
   Status verify() const;

@@ -2,29 +2,11 @@
 
 #include <algorithm>
 
-#include "base/dtype.h"
-#include "memory/stage_tables.h"
+#include "planner/checkpoint_bytes.h"
 #include "predict/predict.h"
-#include "schema/optimizer_state.h"
 
 namespace trireme {
 namespace {
-
-// Every parameter stands in a checkpoint once, with its moments, however many ranks hold it.
-int64_t bytes_of_checkpoint(const RunPlan& plan) {
-  const OptimizerStateSpec state = optimizer_state_of(plan.config.optim);
-  const DType compute = plan.shape.compute;
-  const int64_t weight = state.has_master(compute) ? size_of(DType::F32) : size_of(compute);
-  int64_t bytes = 0;
-  for (const ParamSpec& param : param_table(plan.model, whole_model(plan.model))) {
-    bytes += param.shape.num_elements() * (param.is_trained ? weight : size_of(compute));
-    if (is_frozen(param, state)) continue;
-    const bool has_second = state.exp_avg_sq && !takes_muon(param, state);
-    bytes += (int64_t(state.exp_avg) + int64_t(has_second)) * size_of(state.moment) *
-             param.shape.num_elements();
-  }
-  return bytes;
-}
 
 // The copy reads and writes each byte, in device memory, or crosses the link to the host if that is
 // known.
@@ -37,7 +19,7 @@ double copy_seconds(double bytes, const Hardware& hardware) {
 
 PlannedSaves planned_saves(const RunPlan& plan, const Hardware& hardware) {
   PlannedSaves saves{.step_s = predicted_step_s(plan, hardware),
-                     .checkpoint_bytes = bytes_of_checkpoint(plan)};
+                     .checkpoint_bytes = checkpoint_bytes(plan).saved};
   saves.copy_s = copy_seconds(double(saves.checkpoint_bytes) / double(plan.num_ranks()), hardware);
   return saves;
 }

@@ -13,8 +13,9 @@ namespace {
 constexpr int64_t kMostCounted = int64_t{1} << 20;  // tokens; counting takes a tenth of a second
 
 std::optional<TokenFile> add_file(const char* use, const std::string& path,
-                                  std::optional<double> share, DataFacts& facts) {
-  auto file = TokenFile::open(path, 0);
+                                  std::optional<double> share, const OpenInput& open_input,
+                                  DataFacts& facts) {
+  auto file = TokenFile::open_named(path, open_input, 0);
   if (!file.ok()) return std::nullopt;
   const TokenFileHeader& header = file->header();
   facts.files.push_back({use, path, header.num_tokens, header.num_documents, share});
@@ -34,7 +35,7 @@ void add_baselines(const TokenFile& train, const TokenFile& val, DataFacts& fact
 
 }  // namespace
 
-DataFacts data_facts(const RunConfig& config, int64_t vocab_size) {
+DataFacts data_facts(const RunConfig& config, int64_t vocab_size, const OpenInput& open_input) {
   DataFacts facts;
   facts.uniform = std::log(double(vocab_size));
   const DataConfig& data = config.data;
@@ -46,13 +47,14 @@ DataFacts data_facts(const RunConfig& config, int64_t vocab_size) {
   double weights = 0.0;
   for (const WeightedFile& file : data.train_mixture) weights += file.weight;
   std::optional<TokenFile> train;
-  if (data.train_mixture.empty()) train = add_file("training data", data.train, {}, facts);
+  if (data.train_mixture.empty())
+    train = add_file("training data", data.train, {}, open_input, facts);
   for (const WeightedFile& file : data.train_mixture) {
-    auto opened = add_file("training data", file.path, file.weight / weights, facts);
+    auto opened = add_file("training data", file.path, file.weight / weights, open_input, facts);
     if (!train) train = std::move(opened);
   }
   if (data.val.empty()) return facts;
-  const std::optional<TokenFile> val = add_file("validation data", data.val, {}, facts);
+  const std::optional<TokenFile> val = add_file("validation data", data.val, {}, open_input, facts);
   try {
     // Counts of pairs over the borders of documents cannot be compared with a loss without them.
     if (train && val && !data.document_mask) add_baselines(*train, *val, facts);

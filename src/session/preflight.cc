@@ -160,7 +160,7 @@ void add_part(const std::string& text, PreflightReport& report) {
 Result<PreflightReport> run_preflight(const SessionOptions& options) {
   const int64_t begin_ns = monotonic_ns();
   TRIREME_TRY(choice, choose_kernels(options.config.run.isa));
-  TRIREME_TRY(plan, plan_session(options.config, options.host));
+  TRIREME_TRY(plan, plan_session(options.config, options.host, options.open_input));
   std::error_code error;
   std::filesystem::create_directories(options.out_dir, error);
   PreflightReport report;

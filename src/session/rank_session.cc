@@ -64,7 +64,7 @@ Result<TrainPosition> RankSession::load() {
     }
     return TrainPosition{};
   }
-  TRIREME_TRY(checkpoint, Checkpoint::open(resumed_.folder));
+  TRIREME_TRY(checkpoint, Checkpoint::open(resumed_.folder, options.open_input));
   show_resumed(checkpoint.info().step, memory);
   TRIREME_TRY(changes, changes_since(checkpoint, plan_));
   TRIREME_TRY(position, restore(checkpoint, plan_, engine_));

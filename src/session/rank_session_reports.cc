@@ -102,7 +102,7 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
     summary.survived = survived_failures(options_.link->page(), num_failures);
   }
   summary.goodput = measured.goodput;
-  summary.data = data_facts(plan_.config, plan_.model.vocab_size);
+  summary.data = data_facts(plan_.config, plan_.model.vocab_size, options_.open_input);
   add_recorded(trainer, summary);
   summary.end = trainer.corruption()               ? "corrupt"
                 : result.end == TrainEnd::Finished ? "finished"

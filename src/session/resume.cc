@@ -47,7 +47,7 @@ Result<LatestCheckpoint> newest_on_disk(const SessionOptions& options) {
   TRIREME_TRY(folder, find_resume_folder(options));
   LatestCheckpoint found;
   if (folder.empty()) return found;
-  TRIREME_TRY(checkpoint, Checkpoint::open(folder));
+  TRIREME_TRY(checkpoint, Checkpoint::open(folder, options.open_input));
   found.path = folder;
   found.step = checkpoint.info().step;
   return found;
@@ -92,6 +92,10 @@ Result<std::string> find_resume_folder(const SessionOptions& options) {
     }
     case ResumeMode::Path:
       break;
+  }
+  if (is_url(options.resume_path)) {
+    TRIREME_TRY(stored, Checkpoint::open(options.resume_path, options.open_input));
+    return stored.folder();
   }
   std::error_code ignored;
   const bool exists = std::filesystem::exists(options.resume_path, ignored);

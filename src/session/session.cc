@@ -156,8 +156,8 @@ void run_apart(const RunPlan& plan, const WorldOptions& options,
 
 }  // namespace
 
-Result<RunPlan> plan_session(const RunConfig& config, HostFacts host) {
-  TRIREME_TRY(vocab_size, data_vocab_size(config));
+Result<RunPlan> plan_session(const RunConfig& config, HostFacts host, const OpenInput& open_input) {
+  TRIREME_TRY(vocab_size, data_vocab_size(config, open_input));
   host.data_vocab_size = vocab_size;
   if (!host.hardware && !config.run.hardware.empty()) {
     TRIREME_TRY(hardware, load_hardware(config.run.hardware));
@@ -198,7 +198,7 @@ Status enter_epoch(const SessionOptions& given, const EpochOrder& order, Session
   take_order(order, options);
   if (options.is_first_process) options.observers = given.observers;
   if (layout != order.layout || order.ranks_on_host != ranks_on_host) {
-    TRIREME_TRY(plan, plan_session(options.config, options.host));
+    TRIREME_TRY(plan, plan_session(options.config, options.host, options.open_input));
     prepared.plan = std::move(plan);
   }
   if (options.is_first_process && prepared.locks.empty()) {
@@ -246,7 +246,7 @@ namespace {
 Status check_resumed(const SessionOptions& options, const RunPlan& plan) {
   TRIREME_TRY(folder, find_resume_folder(options));
   if (options.resume != ResumeMode::Path) return Done{};
-  TRIREME_TRY(checkpoint, Checkpoint::open(folder));
+  TRIREME_TRY(checkpoint, Checkpoint::open(folder, options.open_input));
   TRIREME_TRY_DONE(changes_since(checkpoint, plan));
   return Done{};
 }
@@ -266,9 +266,9 @@ Result<SessionResult> run_session(const SessionOptions& given) {
   if (!options.is_first_process) options.observers.clear();
   TRIREME_TRY_DONE(check_out_dir(options));
   TRIREME_TRY(choice, choose_kernels(options.config.run.isa));
-  TRIREME_TRY(plan, plan_session(options.config, options.host));
+  TRIREME_TRY(plan, plan_session(options.config, options.host, options.open_input));
   // Opens the data first, so that data errors are reported before a folder is made.
-  TRIREME_TRY_DONE(open_session_data(options.config, plan.model.vocab_size));
+  TRIREME_TRY_DONE(open_session_data(options.config, plan.model.vocab_size, options.open_input));
   TRIREME_TRY_DONE(check_resumed(options, plan));
   TRIREME_TRY_DONE(check_launched(options));
   TRIREME_TRY(locks, hold_unless_gone(options));
@@ -309,7 +309,8 @@ EpochEnd run_epoch(const SessionOptions& options, Prepared& prepared) {
     if (const Status agreed = agree_on_plan(world, plan); !agreed.ok()) {
       throw Failure(agreed.error());
     }
-    Result<SessionData> data = open_session_data(options.config, plan.model.vocab_size);
+    Result<SessionData> data =
+        open_session_data(options.config, plan.model.vocab_size, options.open_input);
     if (!data.ok()) throw Failure(data.error());
     RankSession session(parts, world, std::move(*data), make_steps);
     Result<SessionResult> result = session.run();
@@ -327,7 +328,8 @@ EpochEnd run_epoch(const SessionOptions& options, Prepared& prepared) {
         return std::make_unique<AsynchronousServer>(all, plan, engine);
       });
     }
-    const Result<SessionData> data = open_session_data(options.config, plan.model.vocab_size);
+    const Result<SessionData> data =
+        open_session_data(options.config, plan.model.vocab_size, options.open_input);
     if (!data.ok()) throw Failure(data.error());
     Engine engine(plan, own, *choice.kernels, *data->train, options.out_dir);
     run_asynchronous_worker(all, plan, engine);

@@ -9,6 +9,7 @@
 
 #include "agent/rank_link.h"
 #include "base/file_lock.h"
+#include "base/input_file.h"
 #include "base/result.h"
 #include "comm/tcp/rendezvous.h"
 #include "compile/run_plan.h"
@@ -47,6 +48,8 @@ struct SessionOptions {
   std::string memory_folder = {};
   std::optional<EpochOrder> order = {};  // of a later epoch than the first
   int64_t before_step = INT64_MAX;       // ResumeMode::Auto takes an earlier one from disk
+  // Opens token files that are not on this machine, such as store://NAME/PATH; empty: none can be.
+  OpenInput open_input = {};
   // Called when everything is ready, before the first step of every epoch.
   std::function<void(const RunPlan&, const TrainPosition&)> on_ready = {};
   // Called from another thread with the cause if the run has failed and cannot return, because a
@@ -78,6 +81,7 @@ Result<SessionResult> run_session(const SessionOptions& options);
 
 // Returns the plan of a configuration for `trireme plan`. Opens the data to find the vocabulary
 // size.
-Result<RunPlan> plan_session(const RunConfig& config, HostFacts host);
+Result<RunPlan> plan_session(const RunConfig& config, HostFacts host,
+                             const OpenInput& open_input = {});
 
 }  // namespace trireme

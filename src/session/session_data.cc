@@ -78,6 +78,11 @@ Result<T> of_key(const char* key, const std::string& value, Result<T> opened) {
                fmt::format("{} = \"{}\" cannot be used: {}", key, value, opened.error().message)};
 }
 
+Result<TokenFile> open_tokens(const char* key, const std::string& name,
+                              const OpenInput& open_input) {
+  return of_key(key, name, TokenFile::open_named(name, open_input));
+}
+
 Status check_train_file(const TokenFile& file, SessionData& data) {
   if (data.tokenizer != nullptr) TRIREME_TRY_DONE(check_tokenizer(*data.tokenizer, file));
   if (data.tokenizer == nullptr) take_tokenizer_beside(file, data);
@@ -107,15 +112,16 @@ Status mask_documents(const RunConfig& config, int64_t vocab_size, SessionData& 
   return Done{};
 }
 
-Status open_mixture(const RunConfig& config, SessionData& data) {
+Status open_mixture(const RunConfig& config, const OpenInput& open_input, SessionData& data) {
   const uint64_t seed = config.run.seed;
   std::vector<FileSource> files;
   std::vector<double> weights;
   std::string identity;
   for (const WeightedFile& file : config.data.train_mixture) {
+    TRIREME_TRY(tokens, open_tokens("data.train", file.path, open_input));
     TRIREME_TRY(source, of_key("data.train", file.path,
-                               MixtureSource::open_part(file.path, seed, files.size(),
-                                                        config.model.seq_len)));
+                               MixtureSource::part(std::move(tokens), seed, files.size(),
+                                                   config.model.seq_len)));
     TRIREME_TRY_DONE(check_train_file(source.file(), data));
     identity += fmt::format("{} {}\n", hex64(source.file().header().payload_hash), file.weight);
     weights.push_back(file.weight);
@@ -129,7 +135,7 @@ Status open_mixture(const RunConfig& config, SessionData& data) {
 
 }  // namespace
 
-Result<int64_t> data_vocab_size(const RunConfig& config) {
+Result<int64_t> data_vocab_size(const RunConfig& config, const OpenInput& open_input) {
   if (reads_images(config.model.family)) return num_image_classes(config);
   const DataConfig& data = config.data;
   const bool vocabulary_is_given =
@@ -138,11 +144,12 @@ Result<int64_t> data_vocab_size(const RunConfig& config) {
   TRIREME_TRY_DONE(check_source(config));
   const std::string& path =
       data.train_mixture.empty() ? data.train : data.train_mixture.front().path;
-  TRIREME_TRY(file, of_key("data.train", path, TokenFile::open(path)));
+  TRIREME_TRY(file, open_tokens("data.train", path, open_input));
   return file.vocab_size();
 }
 
-Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_size) {
+Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_size,
+                                      const OpenInput& open_input) {
   if (reads_images(config.model.family)) return open_image_data(config, vocab_size);
   TRIREME_TRY_DONE(check_source(config));
   SessionData data;
@@ -162,17 +169,20 @@ Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_siz
     return data;
   }
   if (config.data.train_mixture.empty()) {
+    TRIREME_TRY(tokens, open_tokens("data.train", config.data.train, open_input));
     TRIREME_TRY(train, of_key("data.train", config.data.train,
-                              FileSource::open(config.data.train, seed, config.model.seq_len)));
+                              FileSource::make(std::move(tokens), seed, config.model.seq_len)));
     data.identity = hex64(train.file().header().payload_hash);
     TRIREME_TRY_DONE(check_train_file(train.file(), data));
     data.train = std::make_unique<FileSource>(std::move(train));
   } else {
-    TRIREME_TRY_DONE(open_mixture(config, data));
+    TRIREME_TRY_DONE(open_mixture(config, open_input, data));
   }
   if (!config.data.val.empty()) {
-    TRIREME_TRY(validation, of_key("data.val", config.data.val,
-                                   SequentialSource::open(config.data.val, config.model.seq_len)));
+    TRIREME_TRY(tokens, open_tokens("data.val", config.data.val, open_input));
+    TRIREME_TRY(validation,
+                of_key("data.val", config.data.val,
+                       SequentialSource::make(std::move(tokens), config.model.seq_len)));
     if (data.tokenizer != nullptr) {
       TRIREME_TRY_DONE(check_tokenizer(*data.tokenizer, validation.file()));
     }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/input_file.h"
 #include "base/result.h"
 #include "data/token_source.h"
 #include "schema/run_config.h"
@@ -25,10 +26,11 @@ struct SessionData {
 // Vocabulary size of the configured token files. It is 0 for synthetic data, which take the model's
 // vocabulary, and if no data are named but the model sets its own size, because a plan needs no
 // data.
-Result<int64_t> data_vocab_size(const RunConfig& config);
+Result<int64_t> data_vocab_size(const RunConfig& config, const OpenInput& open_input = {});
 
-// Opens the data. It is an error if the token files were made by another tokenizer. `vocab_size` is
-// the model's.
-Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_size);
+// Opens the data; `open_input` opens token files that are not on this machine. It is an error if
+// the token files were made by another tokenizer. `vocab_size` is the model's.
+Result<SessionData> open_session_data(const RunConfig& config, int64_t vocab_size,
+                                      const OpenInput& open_input = {});
 
 }  // namespace trireme

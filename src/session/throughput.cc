@@ -87,12 +87,13 @@ void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
 }  // namespace
 
 Result<Throughput> measure_throughput(const RunConfig& config, const HostFacts& host,
-                                      int64_t num_warmup, int64_t num_steps, bool times_ops) {
+                                      int64_t num_warmup, int64_t num_steps, bool times_ops,
+                                      const OpenInput& open_input) {
   const int64_t begin_ns = monotonic_ns();
   TRIREME_TRY(choice, choose_kernels(config.run.isa));
   HostFacts facts = host;
   if (config.model.vocab_size == 0) {  // then a run has the size of the data's vocabulary
-    TRIREME_TRY(vocab_size, data_vocab_size(config));
+    TRIREME_TRY(vocab_size, data_vocab_size(config, open_input));
     facts.data_vocab_size = vocab_size;
   }
   TRIREME_TRY(plan, make_plan(config, facts));

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "base/input_file.h"
 #include "base/result.h"
 #include "compile/run_plan.h"
 #include "predict/op_times.h"
@@ -24,9 +25,11 @@ struct Throughput {
 };
 
 // Trains `num_steps` steps on synthetic data with the model's vocabulary after `num_warmup` untimed
-// steps. It writes no files. With num_steps = 0 it times about five seconds. `times_ops`: of the
-// timed steps, beside prices for the measured ceilings.
+// steps. The data may have the vocabulary; `open_input` opens files that are not on this machine.
+// It writes no files. With num_steps = 0 it times about five seconds. `times_ops`: of the timed
+// steps, beside prices for the measured ceilings.
 Result<Throughput> measure_throughput(const RunConfig& config, const HostFacts& host,
-                                      int64_t num_warmup, int64_t num_steps, bool times_ops);
+                                      int64_t num_warmup, int64_t num_steps, bool times_ops,
+                                      const OpenInput& open_input = {});
 
 }  // namespace trireme

@@ -1,0 +1,43 @@
+#include "planner/checkpoint_bytes.h"
+
+#include <algorithm>
+
+#include "base/dtype.h"
+#include "memory/stage_tables.h"
+#include "schema/optimizer_state.h"
+
+namespace trireme {
+namespace {
+
+int64_t bytes_of_param(const ParamSpec& param, const OptimizerStateSpec& state, DType compute) {
+  const int64_t master = state.has_master(compute) ? size_of(DType::F32) : size_of(compute);
+  const int64_t weight = param.is_trained ? master : size_of(compute);
+  if (is_frozen(param, state)) return param.shape.num_elements() * weight;
+  const bool has_second = state.exp_avg_sq && !takes_muon(param, state);
+  const int64_t moments = int64_t(state.exp_avg) + int64_t(has_second);
+  return param.shape.num_elements() * (weight + moments * size_of(state.moment));
+}
+
+// Ranks that own the same elements of a parameter.
+int64_t owners_of(const ParamSpec& param, const RunPlan& plan) {
+  const RankPlan& rank = plan.pipeline.front();
+  const bool is_of_expert = param.expert >= 0;
+  const ZeroShape& zero = is_of_expert ? rank.expert_zero : rank.zero;
+  const int64_t holders = int64_t{plan.mesh.dp} * plan.mesh.cp / (is_of_expert ? plan.mesh.ep : 1);
+  return std::max<int64_t>(1, holders / (zero.level > 0 ? zero.degree : 1));
+}
+
+}  // namespace
+
+CheckpointBytes checkpoint_bytes(const RunPlan& plan) {
+  const OptimizerStateSpec state = optimizer_state_of(plan.config.optim);
+  CheckpointBytes bytes;
+  for (const ParamSpec& param : param_table(plan.model, whole_model(plan.model))) {
+    const int64_t once = bytes_of_param(param, state, plan.shape.compute);
+    bytes.saved += once;
+    bytes.restored += once * owners_of(param, plan);
+  }
+  return bytes;
+}
+
+}  // namespace trireme

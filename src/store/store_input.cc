@@ -1,0 +1,275 @@
+#include "store/store_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <list>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "store/block_reader.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kPiecesAhead = 3;
+// Of the pieces that were used last, so many count: the pieces ahead, and others that a reader
+// needs in between, such as the checksums at the end of a token file.
+constexpr size_t kLately = 8;
+
+// The file as the metadata described it when the store was opened.
+struct OpenedFile {
+  std::shared_ptr<Store> store;
+  FileAnswer answer;
+
+  const FileRecord& record() const { return answer.files.front().record; }
+};
+
+Result<std::shared_ptr<const OpenedFile>> open_file(const OpenForReading& open,
+                                                    const std::string& path) {
+  TRIREME_TRY(store, open());
+  auto opened = std::make_shared<OpenedFile>();
+  opened->store = std::move(store);
+  TRIREME_TRY(answer, opened->store->ask({.kind = QuestionKind::File, .text = path}));
+  opened->answer = std::move(answer);
+  return std::shared_ptr<const OpenedFile>(std::move(opened));
+}
+
+// The part of a file that lies in one chunk.
+struct FilePiece {
+  int64_t begin = 0;  // in the file
+  int64_t bytes = 0;
+  size_t block = 0;      // index in FileAnswer::blocks
+  int chunk = 0;         // of the block
+  int64_t in_chunk = 0;  // where the piece begins in it
+};
+
+Result<std::vector<FilePiece>> pieces_of(const OpenedFile& file) {
+  std::map<uint64_t, size_t> index_of_block;
+  for (const BlockRecord& block : file.answer.blocks) {
+    index_of_block.emplace(block.id, index_of_block.size());
+  }
+  const auto num_data = uint64_t(file.store->code().num_data);
+  std::vector<FilePiece> pieces;
+  int64_t begin = 0;
+  for (const Extent& extent : file.record().extents) {
+    const auto found = index_of_block.find(extent.block);
+    if (found == index_of_block.end()) {
+      return damaged("the metadata have no record of a block of the file");
+    }
+    const uint64_t chunk_bytes = file.answer.blocks[found->second].chunk_bytes;
+    if (extent.offset + extent.bytes > chunk_bytes * num_data) {
+      return damaged("the metadata have an extent outside its block");
+    }
+    for (uint64_t at = extent.offset; at < extent.offset + extent.bytes;) {
+      const uint64_t end =
+          std::min(extent.offset + extent.bytes, (at / chunk_bytes + 1) * chunk_bytes);
+      pieces.push_back({.begin = begin,
+                        .bytes = int64_t(end - at),
+                        .block = found->second,
+                        .chunk = int(at / chunk_bytes),
+                        .in_chunk = int64_t(at % chunk_bytes)});
+      begin += int64_t(end - at);
+      at = end;
+    }
+  }
+  if (begin != int64_t(file.record().bytes)) {
+    return damaged("the metadata have extents of another length than the file");
+  }
+  return pieces;
+}
+
+// A piece in memory, or on its way there.
+class HeldPiece {
+ public:
+  HeldPiece(std::shared_ptr<const OpenedFile> file, const FilePiece& piece)
+      : file_(std::move(file)),
+        piece_(piece),
+        reader_(BlockReader::start(*file_->store, file_->answer.blocks[piece.block], piece.chunk,
+                                   piece.chunk)) {}
+
+  const FilePiece& piece() const { return piece_; }
+
+  // Waits for the bytes. Several threads may call it.
+  Status copy(int64_t offset, std::span<std::byte> out) {
+    const std::lock_guard lock(mutex_);
+    if (reader_ != nullptr) {
+      const Result<std::span<std::byte>> block = reader_->finish();
+      if (!block.ok()) return block.error();
+      const int64_t begin = int64_t{piece_.chunk} * reader_->block().chunk_bytes + piece_.in_chunk;
+      const auto bytes = block->subspan(size_t(begin), size_t(piece_.bytes));
+      bytes_.assign(bytes.begin(), bytes.end());
+      reader_.reset();
+    }
+    std::memcpy(out.data(), bytes_.data() + offset, out.size());
+    return Done{};
+  }
+
+ private:
+  const std::shared_ptr<const OpenedFile> file_;  // outlives the reader
+  const FilePiece piece_;
+  std::mutex mutex_;
+  std::shared_ptr<BlockReader> reader_;  // null: the bytes are there
+  std::vector<std::byte> bytes_;
+};
+
+class StoreInput : public InputBytes {
+ public:
+  StoreInput(OpenForReading open, std::string path, std::shared_ptr<InputBudget> budget,
+             std::shared_ptr<const OpenedFile> file, std::vector<FilePiece> pieces)
+      : open_(std::move(open)),
+        path_(std::move(path)),
+        budget_(std::move(budget)),
+        checksum_(file->record().checksum),
+        bytes_(int64_t(file->record().bytes)),
+        pieces_(std::move(pieces)),
+        file_(std::move(file)) {}
+  ~StoreInput() override { budget_->held_bytes -= held_bytes_; }
+  StoreInput(const StoreInput&) = delete;
+
+  int64_t bytes() const override { return bytes_; }
+
+  Status read(int64_t offset, std::span<std::byte> out) const override {
+    if (offset < 0 || int64_t(out.size()) > bytes_ - offset) {
+      return damaged(path_ + ": cannot read at byte " + std::to_string(offset) + ": the file has " +
+                     std::to_string(bytes_) + " bytes");
+    }
+    for (size_t number = piece_at(offset); !out.empty(); ++number) {
+      const FilePiece& piece = pieces_[number];
+      const int64_t in_piece = offset - piece.begin;
+      const auto part = out.first(std::min(out.size(), size_t(piece.bytes - in_piece)));
+      TRIREME_TRY_DONE(read_piece(number, in_piece, part));
+      out = out.subspan(part.size());
+      offset += int64_t(part.size());
+    }
+    return Done{};
+  }
+
+  void will_read(int64_t offset, int64_t bytes) const override {
+    if (offset < 0 || bytes <= 0 || offset >= bytes_) return;
+    const size_t last = piece_at(std::min(offset + bytes, bytes_) - 1);
+    const std::lock_guard lock(mutex_);
+    for (size_t number = piece_at(offset); number <= last; ++number) hold(number);
+  }
+
+ private:
+  using Held = std::shared_ptr<HeldPiece>;
+
+  size_t piece_at(int64_t offset) const {
+    const auto behind = std::ranges::upper_bound(pieces_, offset, {}, &FilePiece::begin);
+    return size_t(behind - pieces_.begin()) - 1;
+  }
+
+  // Chunks may have moved since the file was opened. So a read that fails is done once more with
+  // new metadata.
+  Status read_piece(size_t number, int64_t in_piece, std::span<std::byte> out) const {
+    const auto [held, file] = take(number);
+    const Status first = held->copy(in_piece, out);
+    if (first.ok()) return Done{};
+    const Status opened = open_again(file);
+    if (!opened.ok()) {
+      return Error{first.error().kind,
+                   fmt::format("{}: {}; the store was opened once more: {}", path_,
+                               first.error().message, opened.error().message)};
+    }
+    const Status second = take(number).first->copy(in_piece, out);
+    return second.ok() ? Done{} : Status(with_context(second.error(), path_));
+  }
+
+  std::pair<Held, std::shared_ptr<const OpenedFile>> take(size_t number) const {
+    const std::lock_guard lock(mutex_);
+    if (number > 0 && was_used_lately(number - 1)) {
+      const size_t end = std::min(pieces_.size(), number + 1 + kPiecesAhead);
+      for (size_t ahead = number + 1; ahead < end; ++ahead) {
+        if (!held_.contains(ahead)) hold(ahead);
+      }
+    }
+    return {hold(number), file_};
+  }
+
+  bool was_used_lately(size_t number) const {
+    const auto end = std::next(by_use_.begin(), std::min(by_use_.size(), kLately));
+    return std::find(by_use_.begin(), end, number) != end;
+  }
+
+  // Begins to read a piece, unless it is held already, and lets go of those that were not used for
+  // the longest time. The caller has locked mutex_.
+  Held hold(size_t number) const {
+    const auto found = held_.find(number);
+    if (found != held_.end()) {
+      by_use_.splice(by_use_.begin(), by_use_, found->second.place);
+      return found->second.piece;
+    }
+    const FilePiece& piece = pieces_[number];
+    Held held = std::make_shared<HeldPiece>(file_, piece);
+    by_use_.push_front(number);
+    held_.emplace(number, Place{held, by_use_.begin()});
+    add_held(piece.bytes);
+    while (budget_->held_bytes > budget_->most_bytes && held_.size() > 1 + kPiecesAhead) {
+      add_held(-pieces_[by_use_.back()].bytes);
+      held_.erase(by_use_.back());
+      by_use_.pop_back();
+    }
+    return held;
+  }
+
+  void add_held(int64_t bytes) const {
+    held_bytes_ += bytes;
+    budget_->held_bytes += bytes;
+  }
+
+  Status open_again(const std::shared_ptr<const OpenedFile>& failed) const {
+    const std::lock_guard opening(opening_);
+    {
+      const std::lock_guard lock(mutex_);
+      if (file_ != failed) return Done{};  // another thread has opened it
+    }
+    TRIREME_TRY(opened, open_file(open_, path_));
+    if (opened->record().checksum != checksum_ || int64_t(opened->record().bytes) != bytes_) {
+      return damaged("the file was replaced while it was read");
+    }
+    TRIREME_TRY(pieces, pieces_of(*opened));
+    if (pieces.size() != pieces_.size()) return damaged("the file was written again");
+    const std::lock_guard lock(mutex_);
+    file_ = std::move(opened);
+    held_.clear();
+    by_use_.clear();
+    add_held(-held_bytes_);
+    return Done{};
+  }
+
+  struct Place {
+    Held piece;
+    std::list<size_t>::iterator place;
+  };
+
+  const OpenForReading open_;
+  const std::string path_;
+  const std::shared_ptr<InputBudget> budget_;  // shared with other files
+  const uint64_t checksum_;
+  const int64_t bytes_;
+  const std::vector<FilePiece> pieces_;
+  mutable std::mutex opening_;  // locked before mutex_
+  mutable std::mutex mutex_;    // guards everything below
+  mutable std::shared_ptr<const OpenedFile> file_;
+  mutable std::list<size_t> by_use_;  // pieces that are held, those used last in front
+  mutable std::map<size_t, Place> held_;
+  mutable int64_t held_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const InputBytes>> open_store_input(const OpenForReading& open,
+                                                           const std::string& path,
+                                                           std::shared_ptr<InputBudget> budget) {
+  TRIREME_TRY(file, open_file(open, path));
+  TRIREME_TRY(pieces, pieces_of(*file));
+  return std::shared_ptr<const InputBytes>(std::make_shared<StoreInput>(
+      open, path, std::move(budget), std::move(file), std::move(pieces)));
+}
+
+}  // namespace trireme

@@ -1,0 +1,126 @@
+#include "store/store_input.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "store/store_fixture.h"
+
+namespace trireme {
+namespace {
+
+Status put_content(const TestStore& test, const std::vector<FileToPut>& files) {
+  TRIREME_TRY(store, test.open());
+  TRIREME_TRY(totals, put_files(*store, files));
+  static_cast<void>(totals);
+  return Done{};
+}
+
+Result<std::shared_ptr<const InputBytes>> input_of(const TestStore& test, const std::string& path,
+                                                   int64_t most_bytes = 1'000'000) {
+  return open_store_input([&test] { return test.open_for_reading(); }, path,
+                          std::make_shared<InputBudget>(most_bytes));
+}
+
+// Reads ranges of the file and compares them with the content. Returns the first error.
+Status compare_ranges(const InputBytes& input, const std::string& content, uint64_t seed,
+                      int num_ranges) {
+  std::mt19937_64 random(seed);
+  std::string read;
+  for (int range = 0; range < num_ranges; ++range) {
+    const size_t begin = random() % content.size();
+    read.resize(random() % std::min<size_t>(content.size() - begin + 1, 20'000));
+    TRIREME_TRY_DONE(input.read(int64_t(begin), std::as_writable_bytes(std::span(read))));
+    EXPECT_EQ(read, content.substr(begin, read.size())) << begin;
+  }
+  return Done{};
+}
+
+void scrub(const TestStore& test) {
+  const auto store = test.open().value();
+  EXPECT_TRUE(scrub_store(*store).ok());
+}
+
+TEST(StoreInput, EveryRangeHasTheBytesOfTheFileWithAnyCacheAndUpToMFoldersLost) {
+  for (const StoreCode code : {StoreCode{4, 2}, StoreCode{2, 1}, StoreCode{1, 2}}) {
+    const TestStore test(code);
+    const std::string large = random_bytes(1, 100'000), small = random_bytes(2, 700);
+    ASSERT_TRUE(put_content(test, {test.made("large", large), test.made("small", small)}).ok());
+    for (const int64_t most_bytes : {int64_t{0}, int64_t{20'000}, int64_t{1'000'000}}) {
+      for (int num_lost = 0; num_lost <= code.num_parity; ++num_lost) {
+        for (int folder = 0; folder < num_lost; ++folder) test.lose(folder);
+        const auto input = input_of(test, "large", most_bytes).value();
+        ASSERT_EQ(input->bytes(), int64_t(large.size()));
+        EXPECT_TRUE(compare_ranges(*input, large, 3, 60).ok());
+        EXPECT_TRUE(
+            compare_ranges(*input_of(test, "small", most_bytes).value(), small, 4, 20).ok());
+        for (int folder = 0; folder < num_lost; ++folder) test.bring_back(folder);
+      }
+    }
+  }
+}
+
+TEST(StoreInput, ThreadsReadTheSameFileAndHintsChangeNothing) {
+  const TestStore test({4, 2});
+  const std::string content = random_bytes(1, 200'000);
+  ASSERT_TRUE(put_content(test, {test.made("f", content)}).ok());
+  const auto input = input_of(test, "f", 30'000).value();
+  std::vector<std::thread> threads;
+  for (uint64_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (uint64_t part = 0; part < 20; ++part) {
+        input->will_read(int64_t(part * 10'000), 15'000);
+        EXPECT_TRUE(compare_ranges(*input, content, thread * 100 + part, 4).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  input->will_read(-1, 10);
+  input->will_read(int64_t(content.size()) - 1, 1'000'000);
+  std::byte byte;
+  EXPECT_FALSE(input->read(int64_t(content.size()), std::span(&byte, 1)).ok());
+}
+
+// More folders die in the life of a reader than the code bears at once, with repair between.
+TEST(StoreInput, ReadsOnWhileFoldersDieOneByOneAndAreRepaired) {
+  const TestStore test({2, 1});
+  const std::string content = random_bytes(1, 60'000);
+  ASSERT_TRUE(put_content(test, {test.made("f", content)}).ok());
+  const auto input = input_of(test, "f", 0).value();
+  for (int folder = 0; folder < 3; ++folder) {
+    test.lose(folder);
+    EXPECT_TRUE(compare_ranges(*input, content, uint64_t(folder), 10).ok()) << folder;
+    test.replace_with_empty(folder);
+    scrub(test);
+    EXPECT_TRUE(compare_ranges(*input, content, uint64_t(folder) + 10, 10).ok()) << folder;
+  }
+}
+
+TEST(StoreInput, MoreLossesThanTheCodeBearsAndAReplacedFileAreErrors) {
+  const TestStore test({2, 1});
+  const std::string content = random_bytes(1, 60'000);
+  ASSERT_TRUE(put_content(test, {test.made("f", content)}).ok());
+  EXPECT_FALSE(input_of(test, "g").ok());
+  const auto input = input_of(test, "f", 0).value();
+  test.lose(0);
+  test.lose(1);
+  const Status lost = compare_ranges(*input, content, 1, 20);
+  ASSERT_FALSE(lost.ok());
+  EXPECT_EQ(lost.error().kind, ErrorKind::Damaged);
+  EXPECT_NE(lost.error().message.find("bears the loss of 1"), std::string::npos)
+      << lost.error().message;
+  test.bring_back(0);
+  test.bring_back(1);
+  EXPECT_TRUE(compare_ranges(*input, content, 1, 20).ok());
+
+  ASSERT_TRUE(put_content(test, {test.made("f", random_bytes(2, 60'000))}).ok());
+  const Status replaced = compare_ranges(*input, content, 1, 20);
+  ASSERT_FALSE(replaced.ok());
+  EXPECT_NE(replaced.error().message.find("was replaced"), std::string::npos)
+      << replaced.error().message;
+}
+
+}  // namespace
+}  // namespace trireme
