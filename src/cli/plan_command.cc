@@ -346,7 +346,7 @@ Result<int> print_storage(const PlanOptions& options, CommandIo& io) {
   TRIREME_TRY(storage, storage_plan(options.advice.storage, std::nullopt));
   nlohmann::ordered_json json;
   json["storage"] = storage_json(storage);
-  io.out << (options.json ? json.dump(2) + "\n" : storage_text(storage));
+  io.out << (options.json ? json_text(json, 2) + "\n" : storage_text(storage));
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_text.h"
 #include "cli/plan_command.h"
 
 namespace trireme {
@@ -37,7 +38,7 @@ nlohmann::json storage_of(const std::function<void(PlanOptions&)>& change) {
                              options.json = true;
                              change(options);
                            }).value();
-  return nlohmann::json::parse(text).at("storage");
+  return parse_json(text).at("storage");
 }
 
 TEST(PlanStorageCommand, PrintsTheClusterOfTheLectureWithoutARun) {
