@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // The other parser refuses bytes that are not UTF-8, halves of surrogate pairs and huge numbers.
   if (!status.ok() || utf8.num_invalid() > 0 || num_replaced > 0) return 0;
   try {
-    const auto object = parse_json(line);
+    const auto object = trireme::parse_json(line);
     if (text != "x" + object.at("text").get<std::string>()) std::abort();
   } catch (const nlohmann::json::out_of_range&) {
   } catch (const nlohmann::json::parse_error& error) {
