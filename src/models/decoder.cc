@@ -30,7 +30,7 @@ int64_t cache_width(const ModelSpec& model) {
 // Returns the model that generates. Its experts have no capacity, so a token does not depend on
 // those beside it, and no module looks ahead.
 ModelSpec generating_model(ModelSpec model) {
-  model = without_modules(std::move(model));
+  model = without_modules(model);
   model.capacity_factor = 0.0;
   return model;
 }
