@@ -10,8 +10,8 @@ namespace trireme {
 // because each file that does so compiles the library's writer or parser once more: several seconds
 // under a sanitizer.
 
-// Returns one line, or several with `indent` spaces for each level. Throws nlohmann::json::type_error if a
-// string is not UTF-8.
+// Returns one line, or several with `indent` spaces for each level. Throws
+// nlohmann::json::type_error if a string is not UTF-8.
 std::string json_text(const nlohmann::json& value, int indent = -1);
 std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
 
