@@ -10,17 +10,17 @@ namespace trireme {
 // because each file that does so compiles the library's writer or parser once more: several seconds
 // under a sanitizer.
 
-// One line, or several with `indent` spaces for each level. Throws nlohmann::json::type_error if a
-// string is not UTF-8.
+// Returns one line, or several with `indent` spaces for each level. Throws
+// nlohmann::json::type_error if a string is not UTF-8.
 std::string json_text(const nlohmann::json& value, int indent = -1);
 std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
 
-// The same for strings that may come from anywhere, such as paths: U+FFFD stands for bytes that are
-// not UTF-8.
+// These do the same for strings that may come from anywhere, such as paths: U+FFFD stands for bytes
+// that are not UTF-8.
 std::string lenient_json_text(const nlohmann::json& value, int indent = -1);
 std::string lenient_json_text(const nlohmann::ordered_json& value, int indent = -1);
 
-// The same in ASCII: other characters are escaped.
+// These escape all characters that are not ASCII, and return one line.
 std::string ascii_json_text(const nlohmann::json& value);
 std::string ascii_json_text(const nlohmann::ordered_json& value);
 
@@ -28,7 +28,7 @@ std::string ascii_json_text(const nlohmann::ordered_json& value);
 // need limits (base/bounded_json.h).
 nlohmann::json parse_json(std::string_view text);
 nlohmann::ordered_json parse_ordered_json(std::string_view text);
-// The same; the value is_discarded() if the text is not JSON.
+// These do not throw: the value is_discarded() if the text is not JSON.
 nlohmann::json parse_json_or_discard(std::string_view text);
 nlohmann::ordered_json parse_ordered_json_or_discard(std::string_view text);
 

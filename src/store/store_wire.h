@@ -66,7 +66,7 @@ struct LogServer {
   bool operator==(const LogServer&) const = default;
 };
 
-// What a server says about itself.
+// A server describes itself with this.
 struct ServerDescription {
   FolderIdentity identity;  // store 0: it belongs to no store yet
   std::string address;      // as in LogServer, whether or not it keeps the metadata

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of saves share: the folder of a run, and layouts that save.
+// The tests of saves share this: the folder of a run, and layouts that save.
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kVisitPollMs = 50;
 
-void wait_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds(kVisitPollMs)); }
+void back_off() { std::this_thread::sleep_for(std::chrono::milliseconds(kVisitPollMs)); }
 
 bool has_bytes(const Socket& socket) {
   pollfd entry{socket.fd(), POLLIN, 0};
@@ -59,7 +59,7 @@ void Visits::receive() {
       let_in();
     } catch (const std::exception& exception) {  // such as memory or threads that have run out
       say(std::string("a connection was refused: ") + exception.what());
-      wait_a_little();
+      back_off();
     }
   }
 }
@@ -69,7 +69,7 @@ void Visits::let_in() {
   auto visitors = reception_.receive({.purpose = Purpose::Agent}, judge, kVisitPollMs);
   if (!visitors.ok()) {
     say(visitors.error().message);
-    wait_a_little();
+    back_off();
     return;
   }
   remove_ended();
