@@ -71,8 +71,10 @@ class TestStore {
     std::filesystem::remove_all(file.dirs[size_t(folder)]);
     std::filesystem::rename(file.dirs[size_t(folder)] + "-lost", file.dirs[size_t(folder)]);
   }
+  // A new disk takes the place of the lost one, which is gone with what was on it.
   void replace_with_empty(int folder) const {
     std::filesystem::remove_all(file.dirs[size_t(folder)]);
+    std::filesystem::remove_all(file.dirs[size_t(folder)] + "-lost");
     std::filesystem::create_directories(file.dirs[size_t(folder)]);
   }
 
