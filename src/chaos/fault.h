@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "watch/crash_point.h"
 
 namespace trireme {
 
@@ -16,8 +17,10 @@ enum class FaultKind : uint8_t {
   Partition,  // a host loses its network for a while
   Disk,       // the disk of the checkpoints is full for a while
   Flip,       // a rank is killed, and a bit of the newest checkpoint changes
+  Point,      // a rank dies where it reaches a CrashPoint
 };
-inline constexpr std::string_view kFaultNames[] = {"kill", "stop", "partition", "disk", "flip"};
+inline constexpr std::string_view kFaultNames[] = {"kill", "stop", "partition",
+                                                   "disk", "flip", "point"};
 inline constexpr std::string_view name_of(FaultKind kind) {
   return kFaultNames[static_cast<uint8_t>(kind)];
 }
@@ -26,12 +29,32 @@ inline constexpr bool ends_epoch(FaultKind kind) { return kind != FaultKind::Dis
 
 // "kill,stop" as kinds. Refuses unknown names, and a list that is empty.
 Result<std::vector<FaultKind>> fault_kinds_in(const std::string& list);
+// "load,leave" as points at which a running rank can die. Refuses what fault_kinds_in refuses, and
+// two points of the end of a run, because a job has one end.
+Result<std::vector<CrashPoint>> crash_points_in(const std::string& list);
+
+// True if ranks reach the point only in a later epoch, so that another rank must be lost before.
+inline constexpr bool is_of_recovery(CrashPoint point) {
+  return point == CrashPoint::Compile || point == CrashPoint::Load || point == CrashPoint::WarmUp ||
+         point == CrashPoint::Recover || point == CrashPoint::OrderTaken ||
+         point == CrashPoint::Chosen || point == CrashPoint::Restored;
+}
+// True if only the first rank of a job on one host reaches the point.
+inline constexpr bool is_of_first_rank(CrashPoint point) {
+  return point == CrashPoint::MemoryWritten || point == CrashPoint::MemoryCommitted ||
+         point == CrashPoint::DiskIndexed || point == CrashPoint::DiskCommitted;
+}
+// True if ranks reach the point after their last step.
+inline constexpr bool is_of_end(CrashPoint point) {
+  return point == CrashPoint::Leave || point == CrashPoint::Reported;
+}
 
 // How faults are drawn.
 struct FaultPlan {
   std::vector<FaultKind> kinds;
   double mtbf_s = 15.0;
   uint64_t seed = 1;
+  std::vector<CrashPoint> points = {};  // in turn; those of the end come last
 };
 
 // A fault that was drawn.
@@ -41,6 +64,7 @@ struct PlannedFault {
   uint32_t target = 0;   // chooses among the ranks or hosts that there are
   uint32_t place = 0;    // chooses a bit
   uint32_t file = 0;     // chooses a file
+  CrashPoint point = CrashPoint::None;
 };
 
 // Returns fault `number`, from 0, which depends on the plan alone. The times between faults are

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr FaultKind kAll[] = {FaultKind::Kill, FaultKind::Stop, FaultKind::Partition,
-                              FaultKind::Disk, FaultKind::Flip};
+                              FaultKind::Disk, FaultKind::Flip, FaultKind::Point};
 
 FaultPlan plan_of(uint64_t seed) { return {{std::begin(kAll), std::end(kAll)}, 15.0, seed}; }
 
@@ -44,16 +45,48 @@ TEST(PlannedFault, ComesInTheMeanTimeAndInAllKindsEquallyOften) {
     ++counts[fault.kind];
   }
   EXPECT_NEAR(seconds / kFaults, 15.0, 0.3);
-  for (const FaultKind kind : kAll) EXPECT_NEAR(counts[kind], kFaults / 5, 250) << name_of(kind);
+  for (const FaultKind kind : kAll) EXPECT_NEAR(counts[kind], kFaults / 6, 250) << name_of(kind);
 }
 
 TEST(FaultKinds, AreReadBackAndUnknownOnesRefused) {
-  const auto kinds = fault_kinds_in("kill,stop,partition,disk,flip,kill");
+  const auto kinds = fault_kinds_in("kill,stop,partition,disk,flip,point,kill");
   ASSERT_TRUE(kinds.ok());
   EXPECT_EQ(*kinds, std::vector<FaultKind>(std::begin(kAll), std::end(kAll)));
   for (const char* wrong : {"", "kill,", "kil", "kill stop"}) {
     EXPECT_FALSE(fault_kinds_in(wrong).ok()) << wrong;
   }
+}
+
+TEST(CrashPoints, EachIsVisitedInTurnAndTheEndComesLast) {
+  const auto points = crash_points_in("leave,load,disk-committed,load");
+  ASSERT_TRUE(points.ok());
+  const std::vector<CrashPoint> want = {CrashPoint::Load, CrashPoint::DiskCommitted,
+                                        CrashPoint::Leave};
+  EXPECT_EQ(*points, want);
+  FaultPlan plan = plan_of(1);
+  plan.points = *points;
+  for (int number = 0; number < 7; ++number) {
+    EXPECT_EQ(planned_fault(plan, number).point, want[size_t(number) % want.size()]);
+  }
+  for (const char* wrong : {"", "none", "start", "leave,reported", "load leave"}) {
+    EXPECT_FALSE(crash_points_in(wrong).ok()) << wrong;
+  }
+}
+
+// What the job saves says which points its ranks reach.
+TEST(CrashPoints, AreThoseThatTheJobReaches) {
+  const auto has = [](const JobFacts& job, CrashPoint point) {
+    const std::vector<CrashPoint> points = crash_points_of(job);
+    const bool is_there = std::find(points.begin(), points.end(), point) != points.end();
+    EXPECT_EQ(is_there, check_points({point}, job).ok()) << name_of(point);
+    return is_there;
+  };
+  EXPECT_TRUE(has({}, CrashPoint::Restored));
+  EXPECT_FALSE(has({}, CrashPoint::MemoryCommitted));
+  EXPECT_FALSE(has({.saves_to_memory = true}, CrashPoint::DiskWritten));
+  EXPECT_TRUE(has({.saves_to_memory = true}, CrashPoint::BeforeUpdate));
+  EXPECT_TRUE(has({.saves_to_disk = true}, CrashPoint::DiskWritten));
+  EXPECT_EQ(crash_points_of({true, true}).back(), CrashPoint::Leave);
 }
 
 TEST(FaultNeeds, NameWhatTheJobLacks) {

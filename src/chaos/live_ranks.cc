@@ -8,6 +8,7 @@
 
 #include "agent/place_variables.h"
 #include "agent/process_stat.h"
+#include "agent/rank_link.h"
 
 namespace trireme {
 namespace {
@@ -47,9 +48,12 @@ std::vector<LiveRank> live_ranks(const std::string& run_dir) {
     const Result<std::optional<TcpPlace>> place = place_in(value);
     const auto stat = stat_of_process(pid);
     const bool runs = stat && !stat->is_stopped() && stat->state != 'Z';
-    if (!place.ok() || !*place || !runs) continue;
-    ranks.push_back(
-        {.pid = pid, .rank = (*place)->rank, .memory_folder = value(kMemoryFolderVariable)});
+    const Result<std::optional<LinkDescriptors>> link = link_in(value(kLinkVariable));
+    if (!place.ok() || !*place || !link.ok() || !*link || !runs) continue;
+    ranks.push_back({.pid = pid,
+                     .rank = (*place)->rank,
+                     .memory_folder = value(kMemoryFolderVariable),
+                     .pages = (*link)->pages});
   }
   std::sort(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.pid < b.pid; });
   return ranks;

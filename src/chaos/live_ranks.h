@@ -10,6 +10,7 @@ struct LiveRank {
   int pid = 0;
   int rank = 0;               // as its agent has started it
   std::string memory_folder;  // for checkpoints in memory; "": none
+  int pages = -1;             // its descriptor of RankPages
 };
 
 // Returns the ranks whose run folder is `run_dir`, in the order of their processes. Only processes

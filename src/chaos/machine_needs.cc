@@ -61,6 +61,7 @@ std::string missing_for(FaultKind kind, const JobFacts& job) {
   switch (kind) {
     case FaultKind::Kill:
     case FaultKind::Stop:
+    case FaultKind::Point:
       return "";
     case FaultKind::Partition:
       if (job.may_move) return missing_for_partition();
@@ -87,6 +88,43 @@ Status check_faults(const std::vector<FaultKind>& kinds, const JobFacts& job) {
   }
   if (problems.empty()) return Done{};
   return usage(problems);
+}
+
+namespace {
+
+bool is_of_memory(CrashPoint point) {
+  return point >= CrashPoint::BeforeUpdate && point <= CrashPoint::MemoryCommitted;
+}
+
+bool is_of_disk(CrashPoint point) {
+  return point >= CrashPoint::DiskBegun && point <= CrashPoint::DiskCommitted;
+}
+
+}  // namespace
+
+std::vector<CrashPoint> crash_points_of(const JobFacts& job) {
+  std::vector<CrashPoint> points;
+  for (auto number = uint32_t(CrashPoint::Compile); number < kNumCrashPoints; ++number) {
+    const auto point = static_cast<CrashPoint>(number);
+    if (is_of_end(point) || !check_points({point}, job).ok()) continue;
+    points.push_back(point);
+  }
+  points.push_back(CrashPoint::Leave);
+  return points;
+}
+
+Status check_points(const std::vector<CrashPoint>& points, const JobFacts& job) {
+  for (const CrashPoint point : points) {
+    const char* const key = is_of_memory(point) && !job.saves_to_memory ? "checkpoint.memory_every"
+                            : is_of_disk(point) && !job.saves_to_disk   ? "checkpoint.every"
+                                                                        : nullptr;
+    if (key == nullptr) continue;
+    return usage(
+        fmt::format("--points {}: no rank comes there, because the run saves no such "
+                    "checkpoints; set {}, or leave it out",
+                    name_of(point), key));
+  }
+  return Done{};
 }
 
 }  // namespace trireme

@@ -18,4 +18,9 @@ struct JobFacts {
 // Refuses kinds of faults that this machine or this job cannot have, and says what is missing.
 Status check_faults(const std::vector<FaultKind>& kinds, const JobFacts& job);
 
+// The points that ranks of such a job reach, each once. That of the end comes last.
+std::vector<CrashPoint> crash_points_of(const JobFacts& job);
+// Refuses points that they do not reach, and says what is missing.
+Status check_points(const std::vector<CrashPoint>& points, const JobFacts& job);
+
 }  // namespace trireme

@@ -15,6 +15,7 @@
 #include "base/json_text.h"
 #include "chaos/flip_bit.h"
 #include "chaos/live_ranks.h"
+#include "chaos/watched_rank.h"
 #include "checkpoint/checkpoint_index.h"
 
 namespace trireme {
@@ -98,6 +99,7 @@ class Storm {
     const bool is_done = fault.kind == FaultKind::Partition ? cut_a_host(fault, injected)
                          : fault.kind == FaultKind::Disk    ? fill_disk(injected)
                          : fault.kind == FaultKind::Flip    ? flip(fault, injected)
+                         : fault.kind == FaultKind::Point   ? reach_a_point(fault, injected)
                                                             : hit_a_rank(fault, injected);
     if (!is_done) return false;
     // Two kills may follow each other, but not three.
@@ -114,6 +116,34 @@ class Storm {
     const LiveRank& rank = ranks[chosen(fault.target, ranks.size())];
     injected.target = fmt::format("rank {} (process {})", rank.rank, rank.pid);
     return ::kill(rank.pid, fault.kind == FaultKind::Stop ? SIGSTOP : SIGKILL) == 0;
+  }
+
+  // A rank that recovers gets there because another one is killed.
+  bool reach_a_point(const PlannedFault& fault, InjectedFault& injected) {
+    std::vector<WatchedRank> ranks = watched(live_ranks(job_.run_dir));
+    if (ranks.size() < 2) return false;
+    size_t chosen_one = chosen(fault.target, ranks.size());
+    if (is_of_first_rank(fault.point)) {
+      const auto first = std::find_if(ranks.begin(), ranks.end(),
+                                      [](const WatchedRank& rank) { return rank.number() == 0; });
+      if (first == ranks.end()) return false;
+      chosen_one = size_t(first - ranks.begin());
+    }
+    ProgressPage& page = ranks[chosen_one].pages->progress;
+    const LiveRank& rank = ranks[chosen_one].rank;
+    injected.target =
+        fmt::format("rank {} (process {}) at {}", rank.rank, rank.pid, name_of(fault.point));
+    page.crash_at(fault.point);
+    if (is_of_recovery(fault.point)) {
+      const LiveRank& other = ranks[(chosen_one + 1) % ranks.size()].rank;
+      injected.target += fmt::format(", after rank {} was killed", other.rank);
+      ::kill(other.pid, SIGKILL);
+    }
+    wait_until([&] { return page.is_past_crash(); }, silence_s());
+    injected.was_reached = page.is_past_crash();
+    page.crash_at(CrashPoint::None);
+    injected.time_s = unix_time_s();
+    return true;
   }
 
   // A rank is killed, so that the job must read what is damaged. All ranks stand still meanwhile,
@@ -245,7 +275,8 @@ void tell_recoveries(const RunLog& log, bool ended_well, std::vector<InjectedFau
     } else {
       tell_save(log, fault);
     }
-    fault.survived = ended_well || fault.recovery_ms.has_value();
+    if (!fault.was_reached) fault.happened = "the rank has not come there";
+    fault.survived = fault.was_reached && (ended_well || fault.recovery_ms.has_value());
   }
 }
 

@@ -26,6 +26,7 @@ struct InjectedFault {
   // Known after the job.
   std::string happened;
   std::optional<double> recovery_ms;  // from the fault to the next step, or to the next save
+  bool was_reached = true;            // FaultKind::Point: the rank has died there
   bool survived = false;
 };
 

@@ -110,10 +110,10 @@ nlohmann::json summary_of(const std::string& run_dir) {
 
 class Chaos {
  public:
-  Chaos(const ChaosOptions& options, RunConfig config, std::vector<FaultKind> kinds,
-        std::string folder, CommandIo& io)
+  Chaos(const ChaosOptions& options, RunConfig config, FaultPlan plan, std::string folder,
+        CommandIo& io)
       : options_(options), config_(std::move(config)), folder_(std::move(folder)), io_(io) {
-    report_.plan = {std::move(kinds), options.mtbf_s, options.seed};
+    report_.plan = std::move(plan);
     report_.folder = folder_;
   }
 
@@ -138,6 +138,12 @@ class Chaos {
   bool has(FaultKind kind) const {
     return std::find(report_.plan.kinds.begin(), report_.plan.kinds.end(), kind) !=
            report_.plan.kinds.end();
+  }
+
+  // Points alone are visited once each.
+  int64_t most_faults() const {
+    const bool has_only_points = report_.plan.kinds == std::vector{FaultKind::Point};
+    return has_only_points ? int64_t(report_.plan.points.size()) : INT64_MAX;
   }
 
   Status run_oracle(const TakenSignals& signals) {
@@ -204,7 +210,7 @@ class Chaos {
                  .save_every = std::max<int64_t>(1, config_.checkpoint.every),
                  .step_s = step_s(),
                  .comm_timeout_s = config_.run.comm_timeout_s,
-                 .most_faults = options_.most_faults.value_or(INT64_MAX)};
+                 .most_faults = options_.most_faults.value_or(most_faults())};
     io_.err << "running under faults: " << job.log << "\n";
     TRIREME_TRY(end, run_storm(job, report_.plan,
                                {disk ? &*disk : nullptr, hosts ? &*hosts : nullptr}, signals));
@@ -290,6 +296,17 @@ JobFacts facts_of(const RunConfig& config) {
           .may_move = config.run.reproducible != Reproducible::Fixed};
 }
 
+Result<std::vector<CrashPoint>> wanted_points(const ChaosOptions& options, const FaultPlan& plan,
+                                              const JobFacts& facts) {
+  const bool is_used =
+      std::find(plan.kinds.begin(), plan.kinds.end(), FaultKind::Point) != plan.kinds.end();
+  if (options.points.empty()) return is_used ? crash_points_of(facts) : std::vector<CrashPoint>();
+  if (!is_used) return usage("--points names where ranks die; add it: --faults point");
+  TRIREME_TRY(points, crash_points_in(options.points));
+  TRIREME_TRY_DONE(check_points(points, facts));
+  return points;
+}
+
 // A folder of its own for the two runs.
 Result<std::string> make_folder(const ChaosOptions& options) {
   const std::string out =
@@ -311,9 +328,13 @@ Result<int> run_chaos(const ChaosOptions& options, CommandIo& io) {
   RunConfigOptions wanted = options.config;
   wanted.overrides.emplace_back("run.backend=\"tcp\"");
   TRIREME_TRY(loaded, load_config(wanted, io));
-  TRIREME_TRY_DONE(check_faults(kinds, facts_of(loaded.config)));
+  const JobFacts facts = facts_of(loaded.config);
+  TRIREME_TRY_DONE(check_faults(kinds, facts));
+  FaultPlan plan{.kinds = std::move(kinds), .mtbf_s = options.mtbf_s, .seed = options.seed};
+  TRIREME_TRY(points, wanted_points(options, plan, facts));
+  plan.points = std::move(points);
   TRIREME_TRY(folder, make_folder(options));
-  return Chaos(options, loaded.config, std::move(kinds), folder, io).run();
+  return Chaos(options, loaded.config, std::move(plan), folder, io).run();
 }
 
 }  // namespace trireme

@@ -15,6 +15,7 @@ struct ChaosOptions {
   RunConfigOptions config;
   std::string out;  // "": runs/NAME-chaos
   std::string faults = "kill,stop";
+  std::string points;  // "": all that the job reaches
   double mtbf_s = 15.0;
   uint64_t seed = 1;
   std::optional<int64_t> steps;      // instead of run.steps

@@ -20,6 +20,12 @@ std::vector<std::string_view> kind_names(const std::vector<FaultKind>& kinds) {
   return names;
 }
 
+std::vector<std::string_view> point_names(const std::vector<CrashPoint>& points) {
+  std::vector<std::string_view> names;
+  for (const CrashPoint point : points) names.push_back(name_of(point));
+  return names;
+}
+
 std::string known_share_text(const std::optional<double>& share) {
   return share ? fmt::format("{:.2f} %", 100.0 * *share) : "unknown";
 }
@@ -53,6 +59,9 @@ std::string chaos_text(const ChaosReport& report) {
   std::string text = fmt::format("storm      seed {}, a fault every {} on average: {}\n",
                                  report.plan.seed, format_seconds(report.plan.mtbf_s),
                                  fmt::join(kind_names(report.plan.kinds), ", "));
+  if (!report.plan.points.empty()) {
+    text += fmt::format("points     {}\n", fmt::join(point_names(report.plan.points), ", "));
+  }
   if (!report.faults.empty()) {
     text += fmt::format("  {:>9} {:<10} {:>7} {:>10}  {}\n", "at", "kind", "step", "recovery",
                         "what was hit, and what happened");
@@ -93,6 +102,7 @@ std::string chaos_json(const ChaosReport& report) {
   const Json json = {{"seed", report.plan.seed},
                      {"mtbf_s", report.plan.mtbf_s},
                      {"kinds", kind_names(report.plan.kinds)},
+                     {"points", point_names(report.plan.points)},
                      {"faults", faults},
                      {"survived", report.survived()},
                      {"failures", report.failures},

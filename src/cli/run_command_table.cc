@@ -1,6 +1,10 @@
 // The table of commands that start, control and watch a run.
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <memory>
+#include <span>
 
 #include "cli/agent_command.h"
 #include "cli/chaos_command.h"
@@ -11,6 +15,7 @@
 #include "cli/status_command.h"
 #include "cli/sweep_command.h"
 #include "cli/train_command.h"
+#include "watch/crash_point.h"
 
 namespace trireme {
 
@@ -30,6 +35,12 @@ Option resume_option(std::string& target) {
           .doc = "resume from the newest good checkpoint of --out (auto), or from this checkpoint",
           .target = &target,
           .completion = Completion::Folder};
+}
+
+// Those at which a running rank can die.
+std::string all_crash_points() {
+  const std::span<const std::string_view> names(kCrashPointNames);
+  return fmt::format("{}", fmt::join(names.subspan(uint32_t(CrashPoint::Compile)), ", "));
 }
 
 }  // namespace
@@ -225,9 +236,15 @@ Command chaos_command() {
                    .doc =
                        "kill (SIGKILL to a rank), stop (SIGSTOP to a rank), partition (a host is "
                        "cut off), disk (that of the checkpoints is full for a while), flip (a "
-                       "rank is killed and a bit of the newest checkpoint changes); partition "
-                       "and disk need root",
+                       "rank is killed and a bit of the newest checkpoint changes), point (a rank "
+                       "dies at a named point, see --points); partition and disk need root",
                    .target = &options->faults},
+                  {.name = "points",
+                   .value_name = "LIST",
+                   .doc = "where ranks die with --faults point, in turn (default: all points that "
+                          "the run reaches, each once): " +
+                          all_crash_points(),
+                   .target = &options->points},
                   {.name = "mtbf",
                    .value_name = "SECONDS",
                    .doc = "mean time between two faults",

@@ -54,6 +54,7 @@ Result<TrainPosition> RankSession::load() {
   }
   TRIREME_TRY(resumed, agree_on_resume(world_, options, memory));
   resumed_ = std::move(resumed);
+  world_.group().page().reach(CrashPoint::Chosen);
   if (resumed_.folder.empty()) {
     engine_.init_params(plan_.config.run.seed);
     if (plan_.model.has_adapters()) {
@@ -68,6 +69,7 @@ Result<TrainPosition> RankSession::load() {
   show_resumed(checkpoint.info().step, memory);
   TRIREME_TRY(changes, changes_since(checkpoint, plan_));
   TRIREME_TRY(position, restore(checkpoint, plan_, engine_));
+  world_.group().page().reach(CrashPoint::Restored);
   if (plan_.model.has_adapters() && !has_adapters(checkpoint)) {
     tell(resumed_.name +
          " has no adapters (model.lora_rank): they begin with their initial values");
@@ -83,7 +85,7 @@ Result<TrainPosition> RankSession::load() {
          "of this configuration");
   }
   const RunSection& run = plan_.config.run;
-  if (run.stop_after > 0 && position.step >= run.stop_after && position.step < run.steps) {
+  if (is_at_stop(run, position) && position.step < run.steps && !options_.order) {
     return Error{ErrorKind::Usage, fmt::format("run.stop_after = {}, but the run is at step {}: "
                                                "remove it or increase it to resume",
                                                run.stop_after, position.step)};
@@ -139,26 +141,38 @@ SaveRequest RankSession::save_request(const TrainPosition& position) {
   return request;
 }
 
-// A job script may resume until the run is done. Then the run has nothing left to train, and no
-// file is written again.
+std::string RankSession::why_nothing_is_left(const TrainPosition& position) const {
+  const RunSection& run = plan_.config.run;
+  if (has_settled(run, position)) {
+    return fmt::format(
+        "{} is of step {}, after which {} validations were not better than that of step {}: the "
+        "run has ended by run.stop_patience; raise it to train longer",
+        resumed_.name, position.step, position.validations_since_best,
+        position.best_validation.step);
+  }
+  const bool is_whole = position.step >= run.steps;
+  const char* const key = is_whole ? "run.steps" : "run.stop_after";
+  return fmt::format(
+      "{} is of step {} and {} = {}: nothing is left to train; raise {} to train "
+      "longer",
+      resumed_.name, position.step, key, is_whole ? run.steps : run.stop_after, key);
+}
+
+// A job script may resume until the run is done, and a job may lose a rank after its last step.
+// Then the run has nothing left to train, and no file is written again.
 Result<SessionResult> RankSession::leave_as_it_is(const TrainPosition& position) {
-  const std::string message =
-      has_settled(plan_.config.run, position)
-          ? fmt::format(
-                "{} is of step {}, after which {} validations were not better than that of step "
-                "{}: the run has ended by run.stop_patience; raise it to train longer",
-                resumed_.name, position.step, position.validations_since_best,
-                position.best_validation.step)
-          : fmt::format(
-                "{} is of step {} and run.steps = {}: nothing is left to train; raise run.steps "
-                "to train longer",
-                resumed_.name, position.step, plan_.config.run.steps);
-  if (options_.resume == ResumeMode::Path) return Error{ErrorKind::Usage, message};
+  const std::string message = why_nothing_is_left(position);
+  if (options_.resume == ResumeMode::Path && !options_.order) {
+    return Error{ErrorKind::Usage, message};
+  }
   tell(message);
   steps_->begin(position);
   steps_->finish();
-  return SessionResult{
-      .end = TrainEnd::Finished, .position = position, .report_folder = folder_.report_folder()};
+  const RunSection& run = plan_.config.run;
+  const bool is_over = position.step >= run.steps || has_settled(run, position);
+  return SessionResult{.end = is_over ? TrainEnd::Finished : TrainEnd::Stopped,
+                       .position = position,
+                       .report_folder = folder_.report_folder()};
 }
 
 // The best checkpoint on disk may differ from the best validation in the position: the run may
@@ -229,7 +243,8 @@ Result<SessionResult> RankSession::run() {
   const int64_t state_ns = steady_now_ns();
   page.enter(RankPhase::WarmUp, state_ns);
   const RunSection& run = plan_.config.run;
-  if (position.step >= run.steps || has_settled(run, position)) return leave_as_it_is(position);
+  const bool is_over = position.step >= run.steps || has_settled(run, position);
+  if (is_over || is_at_stop(run, position)) return leave_as_it_is(position);
   if (!options_.order) {
     tell_notes();
     for (const std::string& note : idle_checks(plan_.config, position.step)) tell(note);
@@ -271,6 +286,7 @@ Result<SessionResult> RankSession::run() {
   result.report_folder = folder_.report_folder();
   write_reports(trace, trainer, first_steps ? first_steps->ops() : OpComparison{}, seconds, records,
                 result);
+  page.reach(CrashPoint::Reported);
   if (!end.ok()) return end.error();
   return result;
 }

@@ -103,6 +103,7 @@ class RankSession {
   void show_resumed(int64_t step, const MemoryResume& memory) const;
   void set_later_aside(int64_t latest_step, int64_t resumed_step);
   void add_left_out(TrainPosition& position) const;
+  std::string why_nothing_is_left(const TrainPosition& position) const;
   Result<SessionResult> leave_as_it_is(const TrainPosition& position);
   // Returns the best validation of a checkpoint on disk, found by the first rank. All ranks call
   // it.

@@ -196,6 +196,7 @@ Status enter_epoch(const SessionOptions& given, const EpochOrder& order, Session
   const int ranks_on_host = options.host.ranks_on_host;
   const EpochLayout layout = epoch_layout_of(options.config);
   take_order(order, options);
+  options.link->progress().reach(CrashPoint::OrderTaken);
   if (options.is_first_process) options.observers = given.observers;
   if (layout != order.layout || order.ranks_on_host != ranks_on_host) {
     TRIREME_TRY(plan, plan_session(options.config, options.host, options.open_input));
@@ -211,10 +212,12 @@ Status enter_epoch(const SessionOptions& given, const EpochOrder& order, Session
 
 EpochEnd run_epoch(const SessionOptions& options, Prepared& prepared);
 
-// True if the agent has asked for another epoch, and nobody has asked the run to stop.
+// True if the agent has asked for another epoch, and the run must not end here anyway: nobody has
+// asked it to stop, and run.stop_after is not reached.
 bool has_stopped_for_epoch(const SessionOptions& options, const Result<SessionResult>& result) {
   return result.ok() && result->end == TrainEnd::Stopped && options.link != nullptr &&
-         options.stop_signals == 0 && options.link->page().wanted_epoch > options.place->epoch;
+         options.stop_signals == 0 && !is_at_stop(options.config.run, result->position) &&
+         options.link->page().wanted_epoch > options.place->epoch;
 }
 
 std::string why_ended(const Result<SessionResult>& result) {

@@ -48,6 +48,7 @@ void MemorySaver::hold_state(const MemoryTier& tier) {
 // while it is the newest checkpoint, also if the next step has none.
 void MemorySaver::prepare_update() {
   finish();
+  ranks_->page().reach(CrashPoint::BeforeUpdate);
   state_.forget_copies();
   const bool is_wanted = is_expected_ && !has_failed_;
   if (shards_ == nullptr || state_.bytes() == 0 || (home_.empty() && !is_wanted)) return;

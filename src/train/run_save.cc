@@ -68,7 +68,16 @@ SaveOptions RunSave::options(Progress& progress) const {
   return {.keep = 0,
           .progress = &progress,
           .is_abandoned = &is_abandoned_,
-          .publish = request_.publish};
+          .publish = [this](const auto& rename) { return publish(rename); }};
+}
+
+Status RunSave::publish(const std::function<Status()>& rename) const {
+  const bool is_memory = mode_ == SaveMode::Memory;
+  ProgressPage& page = ranks_.page();
+  page.reach(is_memory ? CrashPoint::MemoryWritten : CrashPoint::DiskIndexed);
+  TRIREME_TRY_DONE(request_.publish ? request_.publish(rename) : rename());
+  page.reach(is_memory ? CrashPoint::MemoryCommitted : CrashPoint::DiskCommitted);
+  return Done{};
 }
 
 void RunSave::begin() { mode_ == SaveMode::Memory ? begin_in_memory() : begin_in(request_.root); }
@@ -114,6 +123,7 @@ void RunSave::begin_in_memory() {
     if (int(rank) == keeper()) folder_ = text.substr(0, end);
     memory_parts_.push_back(text.substr(end + 1));
   }
+  ranks_.page().reach(CrashPoint::MemoryBegun);
   enter(Phase::Write, [this](Progress& progress) { return write_in_memory(progress); });
 }
 
@@ -218,8 +228,10 @@ Result<std::string> RunSave::finish_in_memory(Progress& progress) const {
 
 Result<std::string> RunSave::write(Progress& progress) {
   copy();
+  ranks_.page().reach(CrashPoint::DiskBegun);
   if (mode_ == SaveMode::Beside) yield_cores_to_training();
   TRIREME_TRY(part, write_shards(folder_, ranks_.rank(), pieces_, options(progress)));
+  ranks_.page().reach(CrashPoint::DiskWritten);
   return print_index_part(part);
 }
 

@@ -97,6 +97,7 @@ class RunSave {
   void fail(const Error& error);
   bool a_copy_failed() const;
   SaveOptions options(Progress& progress) const;
+  Status publish(const std::function<Status()>& rename) const;
   class Reading;
   Result<std::string> write(Progress& progress);
   Status copy_to_memory();

@@ -30,6 +30,10 @@ bool has_settled(const RunSection& run, const TrainPosition& position) {
   return run.stop_patience > 0 && position.validations_since_best >= run.stop_patience;
 }
 
+bool is_at_stop(const RunSection& run, const TrainPosition& position) {
+  return run.stop_after > 0 && position.step >= run.stop_after;
+}
+
 Trainer::Trainer(TrainerParts parts, CheckpointSaver::MakeRequest request,
                  const LrSchedule& schedule)
     : parts_(std::move(parts)),

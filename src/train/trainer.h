@@ -68,6 +68,8 @@ enum class TrainEnd { Finished, Stopped, Settled, Spiked };
 
 // Returns true if the last run.stop_patience validations were not better than the best one.
 bool has_settled(const RunSection& run, const TrainPosition& position);
+// Returns true if the run ends at this position because of run.stop_after.
+bool is_at_stop(const RunSection& run, const TrainPosition& position);
 
 // The step loop: learning rate, step, metrics, evaluation, samples, checkpoints.
 class Trainer {

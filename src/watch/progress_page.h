@@ -2,8 +2,11 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <string_view>
+
+#include "watch/crash_point.h"
 
 namespace trireme {
 
@@ -27,13 +30,18 @@ inline std::string_view name_of(RankPhase phase) {
   return index < kNumRankPhases ? kRankPhaseNames[index] : "unknown";
 }
 
+inline constexpr CrashPoint entry_of(RankPhase phase) {
+  return static_cast<CrashPoint>(static_cast<uint32_t>(phase) + 1);
+}
+static_assert(entry_of(RankPhase::Leave) == CrashPoint::Leave);
+
 // Groups with lower ids show which of their collectives a rank has called last.
 inline constexpr int kShownGroups = 64;
 
 // Where a rank is. It lies in memory that the agent of the host reads at any time, so the rank
 // writes it without a system call and without a lock. All bytes are zero at first. The calling
-// thread of the rank writes it; a beat that another thread loses does not matter. Times are those
-// of the monotonic clock.
+// thread of the rank writes it; a beat that another thread loses does not matter. Only crash_at()
+// is for others. Times are those of the monotonic clock.
 class ProgressPage {
  public:
   // The rank has a place in an epoch.
@@ -54,7 +62,18 @@ class ProgressPage {
     set(phase_ns_, now_ns);
     set(phase_, static_cast<uint32_t>(phase));
     beat();
+    reach(entry_of(phase));
   }
+  // The process dies at once if it was asked to do so here.
+  void reach(CrashPoint point) {
+    if (get(crash_at_) != static_cast<uint32_t>(point)) return;
+    crash_at(CrashPoint::None);
+    std::raise(SIGKILL);
+  }
+  // Asks the rank to die where it reaches the point next; None: nowhere. Another process calls it.
+  void crash_at(CrashPoint point) { set(crash_at_, static_cast<uint32_t>(point)); }
+  // True if nothing is asked any more, so the rank has died.
+  bool is_past_crash() const { return get(crash_at_) == 0; }
   RankPhase phase() const { return static_cast<RankPhase>(get(phase_)); }
 
   // Shows the samples on which the rank works now; num_samples = 0: on none.
@@ -149,6 +168,7 @@ class ProgressPage {
   std::atomic<int32_t> wait_peer_;
   std::atomic<int64_t> file_limit_ns_;  // 0: not set yet
   std::atomic<int64_t> wait_limit_ns_;
+  std::atomic<uint32_t> crash_at_;                          // CrashPoint
   std::array<std::atomic<uint64_t>, kShownGroups> issued_;  // [group] last collective
 };
 

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# A rank dies at every named point of a run (watch/crash_point.h), and no number changes. The last
+# one dies after the last step.
+# Usage: crash_points.sh TRIREME CONFIGS [ROUNDS] [SEED]
+set -uo pipefail
+trireme=$1
+configs=$2
+rounds=${3:-1}
+seed=${4:-1}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failed=0
+fail() { echo "FAILED: $*"; failed=1; }
+
+common=("$configs/tiny-gpt2.toml" --ranks 4 --set run.threads_per_rank=1
+        --set run.reproducible=layout --set model.layers=1 --set batch.global_sequences=4
+        --set checkpoint.every=5 --set checkpoint.keep=2 --set run.comm_timeout_s=2)
+for ((round = 0; round < rounds; round++)); do
+  "$trireme" chaos "${common[@]}" --steps 2000 --seed $((seed + round)) --mtbf 0.1 \
+    --faults point --out "$folder/storm$round" --json >"$folder/json" 2>"$folder/log" ||
+    fail "round $round: exit code $?"
+  grep -q '"good": true' "$folder/json" || fail "round $round: the points were not survived"
+  ((failed == 0)) || { cat "$folder/json" "$folder/log"; break; }
+  grep -m1 -E '^  "survived": [0-9]' "$folder/json"
+done
+
+# The same at the end by run.stop_after: the run is stopped, and not wrong.
+"$trireme" chaos "${common[@]}" --duration 1 --mtbf 0.1 --faults point --points reported \
+  --out "$folder/stopped" --json >"$folder/json" 2>"$folder/log"
+grep -q '"good": true' "$folder/json" || fail "after run.stop_after: $(<"$folder/json")"
+
+refused() {
+  "$trireme" chaos "${common[@]}" "${@:2}" --out "$folder/refused" 2>"$folder/log"
+  [[ $? == 2 ]] && grep -q -- "$1" "$folder/log" || fail "$1: $(<"$folder/log")"
+}
+refused 'is no point; there are compile' --faults point --points lunch
+refused 'name leave or reported' --faults point --points leave,reported
+refused 'add it: --faults point' --points load
+refused 'set checkpoint.memory_every' --faults point --points before-update \
+  --set checkpoint.memory_every=0
+exit $failed
