@@ -41,6 +41,18 @@ constexpr Bound kBounds[] = {
     {"superpod", "", 12, 0.0, 0.0},
 };
 
+// What the layout that we would choose may cost more than the best of those that were measured.
+constexpr double kMostRegret = 0.03;
+
+void check_choices(const Reproduction& result) {
+  if (!result.compares_layouts) return;
+  for (const std::string& part : result.parts()) {
+    const LayoutRegret regret = regret_of(result.part(part).rows);
+    EXPECT_LE(regret.regret, kMostRegret)
+        << result.name << " " << part << ": " << regret.chosen << " instead of " << regret.best;
+  }
+}
+
 void check_bounds(const Reproduction& result) {
   bool is_bounded = false;
   for (const Bound& bound : kBounds) {
@@ -79,6 +91,7 @@ TEST(Reproduce, EveryTableKeepsItsBoundAndNamesItsSourceAndItsRows) {
     check_rows(name, result->table);
     if (!result->memory.rows.empty()) check_rows(name, result->memory);
     check_bounds(*result);
+    check_choices(*result);
   }
 }
 

@@ -14,7 +14,8 @@ fail() { echo "FAILED: $*"; failed=1; }
 
 common=("$configs/tiny-gpt2.toml" --ranks 4 --set run.threads_per_rank=1
         --set run.reproducible=layout --set model.layers=1 --set batch.global_sequences=4
-        --set checkpoint.every=5 --set checkpoint.keep=2 --set run.comm_timeout_s=2)
+        --set checkpoint.every=5 --set checkpoint.keep=2 --set checkpoint.memory_every=1
+        --set run.comm_timeout_s=2)
 for ((round = 0; round < rounds; round++)); do
   "$trireme" chaos "${common[@]}" --steps 2000 --seed $((seed + round)) --mtbf 0.1 \
     --faults point --out "$folder/storm$round" --json >"$folder/json" 2>"$folder/log" ||
