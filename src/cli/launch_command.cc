@@ -23,6 +23,7 @@
 #include "base/file.h"
 #include "cli/exit_code.h"
 #include "cli/launch_layouts.h"
+#include "cli/stored_run.h"
 #include "cli/train_command.h"
 #include "comm/mpi/mpi_world.h"
 #include "comm/tcp/rendezvous.h"
@@ -329,15 +330,20 @@ Result<int> run_check(LaunchOptions options, CommandIo& io) {
 
 }  // namespace
 
-Result<int> run_launch(const LaunchOptions& options, CommandIo& io) {
+Result<int> run_launch(const LaunchOptions& given, CommandIo& io) {
   if (io.launch.ranks > 0) {
     return usage(
         "a launcher has started this process already; start `trireme launch` by itself, "
         "or `trireme train` under mpirun or srun");
   }
+  LaunchOptions options = given;
+  TRIREME_TRY_DONE(take_stored_out(options.config, options.out));
   if (options.check) return run_check(options, io);
   if (options.json) return usage("--json prints a check; give --check, too, or leave it out");
   const std::string folder = run_folder_of(options.config, options.out);
+  TRIREME_TRY(loaded, load_config(options.config, io));
+  const std::string& url = loaded.config.checkpoint.store;
+  if (!url.empty()) TRIREME_TRY_DONE(prepare_stored_run(url, folder, options.resume, io));
   TRIREME_TRY(processes, processes_of(options, folder, io));
   TRIREME_TRY(end, run_rank_processes(processes));
   note_last_failures(end, folder);

@@ -24,7 +24,9 @@ namespace {
 Option run_folder_option(std::string& target) {
   return {.name = "out",
           .value_name = "DIR",
-          .doc = "the run directory; by default runs/ followed by the name of the configuration",
+          .doc =
+              "the run directory; by default runs/ followed by the name of the configuration. "
+              "With store://NAME/PATH it is runs/NAME/PATH, and a store has a copy of it",
           .target = &target,
           .completion = Completion::Folder};
 }

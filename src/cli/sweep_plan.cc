@@ -56,6 +56,12 @@ Status check_trial(const RunConfig& config) {
                     "the trials would share it; leave it out",
                     config.checkpoint.fallback_folder));
   }
+  if (!config.checkpoint.store.empty()) {
+    return usage(
+        fmt::format("checkpoint.store = \"{}\" names the copy of one run, and the trials would "
+                    "share it; leave it out",
+                    config.checkpoint.store));
+  }
   if (config.run.backend != BackendChoice::Local) {
     return usage(
         fmt::format("run.backend = \"{}\" needs a launcher, and the ranks of a trial are "

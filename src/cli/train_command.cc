@@ -17,6 +17,7 @@
 #include "cli/prediction_line.h"
 #include "cli/run_environment.h"
 #include "cli/stop_signals.h"
+#include "cli/stored_run.h"
 #include "cli/train_progress.h"
 #include "config/cluster_file.h"
 #include "observe/report.h"
@@ -121,8 +122,32 @@ std::string run_folder_of(const RunConfigOptions& config, const std::string& out
   return "runs/" + std::filesystem::path(config.files.back()).stem().string();
 }
 
-Result<int> run_train(const TrainOptions& options, CommandIo& io) {
+namespace {
+
+// The first rank prints how the run has ended, after the report.
+std::string end_line(const SessionResult& result, const std::string& report) {
+  return fmt::format("{} after step {}{}\n",
+                     result.end == TrainEnd::Finished  ? "finished"
+                     : result.end == TrainEnd::Settled ? "ended early by run.stop_patience"
+                                                       : "stopped and saved",
+                     result.position.step, report.empty() ? "" : ": " + report);
+}
+
+// The copy in a store has the report, too.
+void finish_copy(StoredRun* stored, const std::string& url, CommandIo& io) {
+  if (stored == nullptr) return;
+  const Status copied = stored->finish();
+  io.err << (copied.ok() ? fmt::format("copy       {}\n", url)
+                         : fmt::format("warning: {} lacks what the run has written last: {}\n", url,
+                                       copied.error().message));
+}
+
+}  // namespace
+
+Result<int> run_train(const TrainOptions& given, CommandIo& io) {
   if (io.launch.error) return *io.launch.error;
+  TrainOptions options = given;
+  TRIREME_TRY_DONE(take_stored_out(options.config, options.out));
   TRIREME_TRY(loaded, load_config(with_launched_ranks(options.config, io.launch), io));
   if (io.launch.ranks > 0) {
     loaded.config.run.backend = is_of_tcp(io.launch) ? BackendChoice::Tcp : BackendChoice::Mpi;
@@ -140,10 +165,17 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
     io.err << "warning: checkpoint.memory_every has no effect: only trireme launch keeps "
               "checkpoints in memory\n";
   }
+  const std::string& url = loaded.config.checkpoint.store;
+  const std::string folder = run_folder_of(options.config, options.out);
+  if (!url.empty() && !options.check && io.launch.is_first() && !is_of_tcp(io.launch)) {
+    TRIREME_TRY_DONE(prepare_stored_run(url, folder, options.resume, io));
+  }
+  TRIREME_TRY(stored, stored_run(options.check ? "" : url, folder, io));
   const std::atomic<int>& stop_signals =
       catch_stop_signals(io.launch.is_first() ? SignalWords::OfTrain : SignalWords::None);
   TrainProgress progress(io);
   SessionOptions session = session_options(options, loaded.config, io, progress, stop_signals);
+  if (stored != nullptr) session.observers.push_back(stored.get());
   if (!loaded.config.run.hardware.empty()) {
     TRIREME_TRY(hardware, load_hardware(loaded.config.run.hardware));
     session.hardware = hardware;
@@ -188,11 +220,8 @@ Result<int> run_train(const TrainOptions& options, CommandIo& io) {
                              .measured_s = result.step_s,
                              .taken_by_others = result.taken_by_others,
                              .share_left = result.share_left});
-  io.err << fmt::format("{} after step {}{}\n",
-                        result.end == TrainEnd::Finished  ? "finished"
-                        : result.end == TrainEnd::Settled ? "ended early by run.stop_patience"
-                                                          : "stopped and saved",
-                        result.position.step, written.ok() ? ": " + report : "");
+  finish_copy(stored.get(), url, io);
+  io.err << end_line(result, written.ok() ? report : "");
   return is_over ? 0 : kStoppedExitCode;
 }
 

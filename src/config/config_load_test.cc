@@ -71,7 +71,8 @@ TEST(LoadConfig, PrintedConfigurationReadsBackToTheSameForEveryField) {
                           // Only some values are valid, or they depend on other fields.
                           field.name == "loss_scale" || field.name == "skip_samples" ||
                           field.name == "lora_alpha" || field.name == "lora_targets" ||
-                          field.name == "qk_clip";
+                          field.name == "qk_clip" || field.name == "stage_dp" ||
+                          field.name == "stage_layers";
     if (!is_bound) change(field);
   }
   all.optim.schedule = LrScheduleKind::Wsd;     // "range" contradicts a warm-up

@@ -178,6 +178,7 @@ struct CheckpointConfig {
   BestChoice best = BestChoice::ValLoss;  // kept beside them, if there is validation data
   bool asynchronous = true;               // training continues while a checkpoint is written
   std::string fallback_folder;            // "": none
+  std::string store;                      // store://NAME/PATH, a copy of the run; "": none
   int64_t memory_every = 0;               // in steps, or kAutoSteps; 0: never
   std::string parity = "auto";            // see parse_parity
   bool at_end = true;

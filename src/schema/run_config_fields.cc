@@ -479,6 +479,10 @@ void remaining_fields(FieldList& list, RunConfig& config) {
   list.add("fallback_folder", config.checkpoint.fallback_folder, kSpeed,
            "folder for checkpoints if the run directory is lost or cannot be written; --resume "
            "auto searches it too; no other run may use it; empty: the run ends in this case");
+  list.add("store", config.checkpoint.store, kSpeed,
+           "store://NAME/PATH: a copy of the run directory in a store, brought up to date after "
+           "every checkpoint; --resume auto fetches it if the run directory has nothing newer; "
+           "--out store://NAME/PATH sets it; empty: no copy");
   list.add_steps(
       "memory_every", config.checkpoint.memory_every, kSpeed,
       "trireme launch: steps between checkpoints in the memory of the hosts, from which a run "

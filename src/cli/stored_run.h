@@ -1,0 +1,68 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/result.h"
+#include "cli/command_io.h"
+#include "cli/run_config_options.h"
+#include "store/run_copy.h"
+#include "train/observer.h"
+
+namespace trireme {
+
+// Copies a run into a store (checkpoint.store) while it trains: after each checkpoint, and at its
+// end. A thread of its own does so. If a checkpoint comes while the one before is being copied,
+// both are there after the next update. What fails is told once and tried again after the next
+// checkpoint; training goes on.
+class StoredRun : public RunObserver {
+ public:
+  using OpenForWriting = std::function<Result<std::unique_ptr<Store>>()>;
+
+  // `tell` gets messages, on the thread that calls on_step.
+  StoredRun(RunCopy copy, OpenForWriting open, std::function<void(const std::string&)> tell);
+  ~StoredRun() override;  // waits for the update that is under way
+  StoredRun(const StoredRun&) = delete;
+  StoredRun& operator=(const StoredRun&) = delete;
+
+  void on_checkpoint(const CheckpointReport&) override;
+  void on_step(const StepReport&) override;
+  // Makes the copy that of the run as it is now.
+  Status finish();
+
+ private:
+  void work();
+  void stop();
+  Status update();
+
+  RunCopy copy_;
+  OpenForWriting open_;
+  std::function<void(const std::string&)> tell_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_wanted_ = false;
+  bool is_over_ = false;
+  std::string failure_;  // of the last update, not told yet
+  std::atomic<bool> has_failure_ = false;
+  std::thread worker_;
+};
+
+// Gives a run its copy in a store, if `out` is store://NAME/PATH: the run works in the folder
+// runs/NAME/PATH of this host (`out`), and checkpoint.store names the copy.
+Status take_stored_out(RunConfigOptions& config, std::string& out);
+
+// Before the first rank of a run with checkpoint.store begins. With `resume` = "auto", what the
+// store has and the run directory lacks is fetched if it is newer. Otherwise the name must be free.
+Status prepare_stored_run(const std::string& url, const std::string& folder,
+                          const std::string& resume, CommandIo& io);
+
+// The copy of such a run; null if `url` is "".
+Result<std::unique_ptr<StoredRun>> stored_run(const std::string& url, const std::string& folder,
+                                              CommandIo& io);
+
+}  // namespace trireme

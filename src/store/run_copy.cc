@@ -1,0 +1,186 @@
+#include "store/run_copy.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <vector>
+
+#include "base/file.h"
+#include "base/leftovers.h"
+#include "base/remove_folder.h"
+#include "store/get_file.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCheckpoints = "checkpoints";
+constexpr std::string_view kStep = "step-";
+
+// Temporary folders of saves have longer names.
+bool is_checkpoint(const std::string& name) {
+  return name.starts_with(kStep) && name.size() > kStep.size() &&
+         name.find_first_not_of("0123456789", kStep.size()) == std::string::npos;
+}
+
+int64_t step_of(const std::string& name) { return std::stoll(name.substr(kStep.size())); }
+
+// The names of entries of a folder for which the condition holds, in order.
+template <typename Condition>
+std::vector<std::string> names_in(const std::string& folder, const Condition& is_wanted) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    if (is_wanted(*entry)) names.push_back(entry->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> checkpoints_in(const std::string& folder) {
+  return names_in(folder + "/" + kCheckpoints, [](const fs::directory_entry& entry) {
+    std::error_code ignored;
+    return is_checkpoint(entry.path().filename().string()) && entry.is_directory(ignored);
+  });
+}
+
+bool is_plain_file(const fs::directory_entry& entry) {
+  std::error_code ignored;
+  const std::string name = entry.path().filename().string();
+  return entry.is_regular_file(ignored) && !entry.is_symlink(ignored) && !name.starts_with(".") &&
+         !is_temporary_name(name);
+}
+
+// What a copy holds: the files of each checkpoint, and the other files, by their names inside.
+struct CopiedRun {
+  std::map<std::string, std::vector<std::string>> checkpoints;
+  std::vector<std::string> files;
+};
+
+Result<CopiedRun> copied_run(Store& store, const std::string& path) {
+  TRIREME_TRY(all, store.files(path));
+  CopiedRun run;
+  for (const WrittenFile& file : all) {
+    if (file.path.size() <= path.size() + 1) continue;
+    const fs::path inside(file.path.substr(path.size() + 1));
+    const std::vector<std::string> parts(inside.begin(), inside.end());
+    if (parts.size() == 1) run.files.push_back(parts[0]);
+    if (parts.size() != 3 || parts[0] != kCheckpoints || !is_checkpoint(parts[1])) continue;
+    run.checkpoints[parts[1]].push_back(parts[2]);
+  }
+  return run;
+}
+
+Status get_to(Store& store, const std::string& path, const std::string& to) {
+  TRIREME_TRY(answer, store.ask({.kind = QuestionKind::File, .text = path}));
+  TRIREME_TRY_DONE(make_folders_of(to));
+  TRIREME_TRY(file, AtomicFile::create(to));
+  const auto write = [&](std::span<const std::byte> bytes) { return file.write(bytes); };
+  TRIREME_TRY_DONE(get_file(store, answer, write));
+  return file.commit();
+}
+
+Status fetch_checkpoint(Store& store, const std::string& path, const std::string& root,
+                        const std::string& name, const std::vector<std::string>& files) {
+  const std::string made = root + "/.fetched-" + name;
+  remove_folder(made);
+  for (const std::string& file : files) {
+    TRIREME_TRY_DONE(
+        get_to(store, path + "/" + kCheckpoints + "/" + name + "/" + file, made + "/" + file));
+  }
+  TRIREME_TRY_DONE(sync_folder(made));
+  std::error_code error;
+  fs::rename(made, root + "/" + name, error);
+  if (error) {
+    return damaged(fmt::format("{}: cannot rename: {}", made, error.message()));
+  }
+  return sync_folder(root);
+}
+
+}  // namespace
+
+Status RunCopy::put_checkpoint(Store& store, const std::string& name) {
+  const std::string inside = std::string(kCheckpoints) + "/" + name;
+  std::vector<FileToPut> files;
+  for (const std::string& file : names_in(folder_ + "/" + inside, is_plain_file)) {
+    files.push_back({folder_ + "/" + inside + "/" + file, path_ + "/" + inside + "/" + file});
+  }
+  const Result<PutTotals> put = put_files(store, files);
+  std::error_code ignored;
+  if (!put.ok() && fs::exists(folder_ + "/" + inside, ignored)) return put.error();
+  return Done{};
+}
+
+Status RunCopy::put_changed(Store& store) {
+  std::vector<FileToPut> files;
+  std::map<std::string, Stamp> stamps;
+  for (const std::string& name : names_in(folder_, is_plain_file)) {
+    struct stat found {};
+    if (::stat((folder_ + "/" + name).c_str(), &found) != 0) continue;
+    const Stamp stamp{found.st_size,
+                      int64_t{found.st_mtim.tv_sec} * 1'000'000'000 + found.st_mtim.tv_nsec};
+    const auto known = copied_.find(name);
+    if (known != copied_.end() && known->second == stamp) continue;
+    files.push_back({folder_ + "/" + name, path_ + "/" + name});
+    stamps[name] = stamp;
+  }
+  if (files.empty()) return Done{};
+  TRIREME_TRY_DONE(put_files(store, files));
+  for (const auto& [name, stamp] : stamps) copied_[name] = stamp;
+  return Done{};
+}
+
+Status RunCopy::remove(Store& store, const std::string& name) {
+  TRIREME_TRY(files, store.files(path_ + "/" + kCheckpoints + "/" + name));
+  for (const WrittenFile& file : files) {
+    MetadataCommand command{.kind = CommandKind::Remove};
+    command.paths.push_back(file.path);
+    TRIREME_TRY_DONE(store.change(std::move(command)));
+  }
+  return store.collect_garbage();
+}
+
+Status RunCopy::update(Store& store) {
+  TRIREME_TRY(copied, copied_run(store, path_));
+  const std::vector<std::string> own = checkpoints_in(folder_);
+  for (const std::string& name : own) {
+    if (!copied.checkpoints.contains(name)) TRIREME_TRY_DONE(put_checkpoint(store, name));
+  }
+  TRIREME_TRY_DONE(put_changed(store));
+  const std::set<std::string> kept(own.begin(), own.end());
+  for (const auto& [name, files] : copied.checkpoints) {
+    if (!kept.contains(name)) TRIREME_TRY_DONE(remove(store, name));
+  }
+  return Done{};
+}
+
+Result<bool> has_run(Store& store, const std::string& path) {
+  TRIREME_TRY(files, store.files(path));
+  return !files.empty();
+}
+
+Result<int64_t> fetch_newer_run(Store& store, const std::string& path, const std::string& folder) {
+  TRIREME_TRY(copied, copied_run(store, path));
+  const std::vector<std::string> known = checkpoints_in(folder);
+  const std::set<std::string> own(known.begin(), known.end());
+  int64_t newest = -1, own_newest = -1;
+  for (const auto& [name, files] : copied.checkpoints) newest = std::max(newest, step_of(name));
+  for (const std::string& name : own) own_newest = std::max(own_newest, step_of(name));
+  if (newest <= own_newest) return -1;
+  const std::string root = folder + "/" + kCheckpoints;
+  for (const auto& [name, files] : copied.checkpoints) {
+    if (own.contains(name)) continue;
+    TRIREME_TRY_DONE(fetch_checkpoint(store, path, root, name, files));
+  }
+  for (const std::string& file : copied.files) {
+    TRIREME_TRY_DONE(get_to(store, path + "/" + file, folder + "/" + file));
+  }
+  return newest;
+}
+
+}  // namespace trireme
