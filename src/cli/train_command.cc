@@ -124,53 +124,59 @@ std::string run_folder_of(const RunConfigOptions& config, const std::string& out
 
 namespace {
 
-// The first rank prints how the run has ended, after the report.
-std::string end_line(const SessionResult& result, const std::string& report) {
-  return fmt::format("{} after step {}{}\n",
-                     result.end == TrainEnd::Finished  ? "finished"
-                     : result.end == TrainEnd::Settled ? "ended early by run.stop_patience"
-                                                       : "stopped and saved",
-                     result.position.step, report.empty() ? "" : ": " + report);
+Result<int> run_dry(const TrainOptions& options, const LoadedConfig& loaded, CommandIo& io) {
+  const Result<RunPlan> planned = plan_session(loaded.config, this_host(), io.open_input);
+  if (!planned.ok()) return loaded.located(planned.error());
+  const RunPlan& plan = *planned;
+  io.err << warning_lines(plan);
+  io.out << (options.json ? plan_json(plan, predict_ranks(plan, {}), {}) : describe_plan(plan));
+  return 0;
 }
 
-// The copy in a store has the report, too.
-void finish_copy(StoredRun* stored, const std::string& url, CommandIo& io) {
-  if (stored == nullptr) return;
-  const Status copied = stored->finish();
-  io.err << (copied.ok() ? fmt::format("copy       {}\n", url)
-                         : fmt::format("warning: {} lacks what the run has written last: {}\n", url,
-                                       copied.error().message));
-}
-
-}  // namespace
-
-Result<int> run_train(const TrainOptions& given, CommandIo& io) {
-  if (io.launch.error) return *io.launch.error;
-  TrainOptions options = given;
-  TRIREME_TRY_DONE(take_stored_out(options.config, options.out));
-  TRIREME_TRY(loaded, load_config(with_launched_ranks(options.config, io.launch), io));
-  if (io.launch.ranks > 0) {
-    loaded.config.run.backend = is_of_tcp(io.launch) ? BackendChoice::Tcp : BackendChoice::Mpi;
-  }
-  if (options.dry_run) {
-    const Result<RunPlan> planned = plan_session(loaded.config, this_host(), io.open_input);
-    if (!planned.ok()) return loaded.located(planned.error());
-    const RunPlan& plan = *planned;
-    io.err << warning_lines(plan);
-    io.out << (options.json ? plan_json(plan, predict_ranks(plan, {}), {}) : describe_plan(plan));
-    return 0;
-  }
-  if (loaded.config.checkpoint.memory_every != 0 && io.launch.memory_folder.empty() &&
-      io.launch.is_first()) {
-    io.err << "warning: checkpoint.memory_every has no effect: only trireme launch keeps "
-              "checkpoints in memory\n";
-  }
-  const std::string& url = loaded.config.checkpoint.store;
+// Returns null if the run has no copy in a store.
+Result<std::unique_ptr<StoredRun>> copy_of_run(const TrainOptions& options,
+                                               const CheckpointConfig& checkpoint, CommandIo& io) {
+  if (checkpoint.store.empty() || options.check) return std::unique_ptr<StoredRun>();
   const std::string folder = run_folder_of(options.config, options.out);
-  if (!url.empty() && !options.check && io.launch.is_first() && !is_of_tcp(io.launch)) {
-    TRIREME_TRY_DONE(prepare_stored_run(url, folder, options.resume, io));
+  const bool is_prepared = is_of_tcp(io.launch) || !io.launch.is_first();  // by another process
+  if (!is_prepared) {
+    TRIREME_TRY_DONE(prepare_stored_run(checkpoint.store, folder, options.resume, io));
   }
-  TRIREME_TRY(stored, stored_run(options.check ? "" : url, folder, io));
+  return stored_run(checkpoint.store, folder, io);
+}
+
+// Writes the report, and says how the run has ended.
+void conclude(const SessionResult& result, const SessionOptions& session, StoredRun* stored,
+              CommandIo& io) {
+  const std::string report = result.report_folder + "/report.html";
+  const Status written =
+      result.report_folder.empty()
+          ? Status(damaged(session.out_dir + " was moved or removed during the run, and the "
+                                             "metrics of this run are lost with it"))
+          : write_report(result.report_folder, report);
+  if (!written.ok()) {
+    io.err << fmt::format("warning: there is no report: {}\n", written.error().message);
+  }
+  io.err << prediction_line({.predicted_s = result.predicted_step_s,
+                             .measured_s = result.step_s,
+                             .taken_by_others = result.taken_by_others,
+                             .share_left = result.share_left});
+  if (stored != nullptr) {
+    const Status copied = stored->finish();
+    const std::string& url = session.config.checkpoint.store;
+    io.err << (copied.ok() ? fmt::format("copy       {}\n", url)
+                           : fmt::format("warning: {} lacks what the run has written last: {}\n",
+                                         url, copied.error().message));
+  }
+  io.err << fmt::format("{} after step {}{}\n",
+                        result.end == TrainEnd::Finished  ? "finished"
+                        : result.end == TrainEnd::Settled ? "ended early by run.stop_patience"
+                                                          : "stopped and saved",
+                        result.position.step, written.ok() ? ": " + report : "");
+}
+
+Result<int> train(const TrainOptions& options, const LoadedConfig& loaded, CommandIo& io) {
+  TRIREME_TRY(stored, copy_of_run(options, loaded.config.checkpoint, io));
   const std::atomic<int>& stop_signals =
       catch_stop_signals(io.launch.is_first() ? SignalWords::OfTrain : SignalWords::None);
   TrainProgress progress(io);
@@ -200,29 +206,33 @@ Result<int> run_train(const TrainOptions& given, CommandIo& io) {
     if (agent) agent->link.tell_failed(session.place->epoch, error.message);
     return error;
   }
-  const SessionResult& result = *ended;
   // mpirun ends all other ranks once one has ended with an exit code other than 0, and rank 0 still
   // has its reports to write.
-  const bool is_over = result.end == TrainEnd::Finished || result.end == TrainEnd::Settled;
+  const bool is_over = ended->end == TrainEnd::Finished || ended->end == TrainEnd::Settled;
   const bool is_done = is_over || !io.launch.agent.empty();
-  if (!result.is_first) return is_done ? 0 : kStoppedExitCode;
+  if (!ended->is_first) return is_done ? 0 : kStoppedExitCode;
   progress.end();
-  const std::string report = result.report_folder + "/report.html";
-  const Status written =
-      result.report_folder.empty()
-          ? Status(damaged(session.out_dir + " was moved or removed during the run, and the "
-                                             "metrics of this run are lost with it"))
-          : write_report(result.report_folder, report);
-  if (!written.ok()) {
-    io.err << fmt::format("warning: there is no report: {}\n", written.error().message);
-  }
-  io.err << prediction_line({.predicted_s = result.predicted_step_s,
-                             .measured_s = result.step_s,
-                             .taken_by_others = result.taken_by_others,
-                             .share_left = result.share_left});
-  finish_copy(stored.get(), url, io);
-  io.err << end_line(result, written.ok() ? report : "");
+  conclude(*ended, session, stored.get(), io);
   return is_over ? 0 : kStoppedExitCode;
+}
+
+}  // namespace
+
+Result<int> run_train(const TrainOptions& given, CommandIo& io) {
+  if (io.launch.error) return *io.launch.error;
+  TrainOptions options = given;
+  TRIREME_TRY_DONE(take_stored_out(options.config, options.out));
+  TRIREME_TRY(loaded, load_config(with_launched_ranks(options.config, io.launch), io));
+  if (io.launch.ranks > 0) {
+    loaded.config.run.backend = is_of_tcp(io.launch) ? BackendChoice::Tcp : BackendChoice::Mpi;
+  }
+  if (options.dry_run) return run_dry(options, loaded, io);
+  if (loaded.config.checkpoint.memory_every != 0 && io.launch.memory_folder.empty() &&
+      io.launch.is_first()) {
+    io.err << "warning: checkpoint.memory_every has no effect: only trireme launch keeps "
+              "checkpoints in memory\n";
+  }
+  return train(options, loaded, io);
 }
 
 }  // namespace trireme
