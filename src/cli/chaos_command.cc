@@ -235,8 +235,7 @@ class Chaos {
     TRIREME_TRY(log, read_run_log(run_dir + "/metrics.jsonl"));
     const nlohmann::json summary = summary_of(run_dir);
     report_.exit_code = end.exit_code;
-    report_.has_ended_well =
-        end.exit_code == (options_.duration_s ? kStoppedExitCode : oracle_.exit_code);
+    report_.has_ended_well = end.exit_code == oracle_.exit_code;
     report_.faults = std::move(end.faults);
     tell_recoveries(log, report_.has_ended_well, report_.faults);
     report_.steps = oracle_.last_step();

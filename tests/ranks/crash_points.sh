@@ -17,7 +17,7 @@ common=("$configs/tiny-gpt2.toml" --ranks 4 --set run.threads_per_rank=1
         --set checkpoint.every=5 --set checkpoint.keep=2 --set checkpoint.memory_every=1
         --set run.comm_timeout_s=2)
 for ((round = 0; round < rounds; round++)); do
-  "$trireme" chaos "${common[@]}" --steps 2000 --seed $((seed + round)) --mtbf 0.1 \
+  "$trireme" chaos "${common[@]}" --steps 1200 --seed $((seed + round)) --mtbf 0.1 \
     --faults point --out "$folder/storm$round" --json >"$folder/json" 2>"$folder/log" ||
     fail "round $round: exit code $?"
   grep -q '"good": true' "$folder/json" || fail "round $round: the points were not survived"
@@ -27,6 +27,7 @@ done
 
 # The same at the end by run.stop_after: the run is stopped, and not wrong.
 "$trireme" chaos "${common[@]}" --duration 1 --mtbf 0.1 --faults point --points reported \
+  --set run.steps=100000 \
   --out "$folder/stopped" --json >"$folder/json" 2>"$folder/log"
 grep -q '"good": true' "$folder/json" || fail "after run.stop_after: $(<"$folder/json")"
 
