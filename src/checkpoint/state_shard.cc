@@ -19,7 +19,9 @@ void add_part(const TensorPiece& piece, const Slice& slice, int64_t begin,
               std::vector<TensorPiece>& parts) {
   TensorPiece part = piece;
   part.slice = slice;
-  part.data = static_cast<const std::byte*>(piece.data) + begin * size_of(piece.dtype);
+  if (piece.data != nullptr) {
+    part.data = static_cast<const std::byte*>(piece.data) + begin * size_of(piece.dtype);
+  }
   parts.push_back(std::move(part));
 }
 

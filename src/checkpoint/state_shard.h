@@ -16,8 +16,8 @@ class ThreadTeam;
 // whose places never change. Whoever has the data in a cache may make copies before complete().
 class StateShard {
  public:
-  // The data of the pieces are borrowed. Long pieces are cut, so that threads share them; their
-  // parts are neighbours in the shard, too.
+  // The data of the pieces are borrowed; null: only bytes() is wanted. Long pieces are cut, so that
+  // threads share them; their parts are neighbours in the shard, too.
   StateShard(std::span<const TensorPiece> pieces, int rank);
 
   int64_t bytes() const { return bytes_; }  // 0: the rank has no pieces

@@ -37,6 +37,7 @@
 #include "schema/run_config_text.h"
 #include "session/session.h"
 #include "session/session_data.h"
+#include "train/planned_shard.h"
 
 namespace trireme {
 namespace {
@@ -148,6 +149,10 @@ std::string describe_plan(const RunPlan& plan) {
   text += table_line("peak", format_bytes(rank.memory.peak_bytes));
   text += table_line("allocated", format_bytes(rank.memory.arena_bytes));
   text += table_line("largest tensor", largest_tensor(rank.memory, rank.chunks));
+  if (wants_memory_checkpoints(plan.config)) {
+    text += table_line("in /dev/shm", format_bytes(memory_checkpoint_bytes(plan, rank)) +
+                                          " beside it, for checkpoints in memory");
+  }
   return text;
 }
 

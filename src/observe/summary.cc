@@ -11,6 +11,7 @@
 #include "graph/op_placement.h"
 #include "observe/diagnosis_json.h"
 #include "observe/goodput_json.h"
+#include "train/planned_shard.h"
 
 namespace trireme {
 namespace {
@@ -183,9 +184,11 @@ Json compared_ops(const OpComparison& ops) {
 Json planned_rank(const RunPlan& plan, const Predictions& predicted, int position) {
   const RankPlan rank = rank_plan(plan, position);
   const RankPrediction& prediction = predicted.at(position);
+  Json memory = predicted_memory(rank.memory);
+  memory["checkpoints"] = memory_checkpoint_bytes(plan, rank);
   return {{"rank", position},
           {"coords", to_json(rank.coords)},
-          {"memory", {{"predicted", predicted_memory(rank.memory)}}},
+          {"memory", {{"predicted", memory}}},
           {"traffic", {{"predicted", to_json(prediction.traffic)}}},
           {"time", {{"predicted", to_json(prediction.time)}}},
           {"program", to_string(rank.program, plan.schedule.num_chunks)}};

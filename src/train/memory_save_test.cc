@@ -7,6 +7,7 @@
 #include "schema/run_config_text.h"
 #include "train/kernel_choice.h"
 #include "train/memory_saver.h"
+#include "train/planned_shard.h"
 #include "train/run_save_fixture.h"
 
 namespace trireme {
@@ -78,6 +79,24 @@ std::vector<RunConfig> updates_with_copies() {
     c.parallel.zero = 1;
   });
   return all;
+}
+
+// trireme plan says what a rank holds of a checkpoint, on every layout and for every kind of state.
+TEST_F(MemorySaveTest, TheFilesHaveThePlannedBytes) {
+  std::vector<RunConfig> configs = saving_layouts();
+  for (const RunConfig& config : updates_with_copies()) configs.push_back(config);
+  for (RunConfig& config : configs) {
+    config.checkpoint.memory_every = 1;
+    const RunPlan plan = plan_of(config);
+    run_ranks(plan.num_ranks(), [&](World& world) {
+      const SyntheticSource source(3, plan.model.vocab_size);
+      Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+      const StateShard shard(checkpoint_pieces(engine), world.rank());
+      const RankPlan& rank = engine.rank_plan();
+      EXPECT_EQ(planned_shard_bytes(rank, plan.shape.compute), shard.bytes()) << to_toml(config);
+      EXPECT_EQ(memory_checkpoint_bytes(plan, rank), 2 * shard.bytes());
+    });
+  }
 }
 
 // The newest checkpoint in memory is intact, and is that on disk, while the next update writes the

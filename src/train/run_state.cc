@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "checkpoint/best_checkpoint.h"
+#include "train/owned_slices.h"
 
 namespace trireme {
 namespace {
@@ -15,41 +16,6 @@ constexpr const char* kBestStep = "best_validation_step";
 constexpr const char* kBestLoss = "best_validation_loss";
 constexpr const char* kSinceBest = "validations_since_best";
 constexpr const char* kCleanStep = "clean_step";
-
-// A part of an owned tensor as a slice of the whole parameter.
-struct OwnedSlice {
-  Slice slice;
-  int64_t offset = 0;  // in the owned tensor
-};
-
-// If the owned rows are whole rows of the parameter, they are one range of it. If the tp rank owns
-// a box of columns, the first and the last row may be partial.
-std::vector<OwnedSlice> slices_of(const OwnedTensors& owned) {
-  const ParamLayout& layout = *owned.layout;
-  if (owned.count == layout.global.num_elements()) return {{Slice::whole(layout.global), 0}};
-  const bool is_matrix = layout.global.rank() == 2;
-  const int64_t row = is_matrix ? layout.extent[1] : 1;
-  if (!is_matrix || row == layout.global[1]) {
-    return {{Slice::range(layout.begin[0] * row + owned.first, owned.count), 0}};
-  }
-  std::vector<OwnedSlice> slices;
-  const auto add = [&](int64_t element, Shape extent) {
-    const Shape begin{layout.begin[0] + element / row, layout.begin[1] + element % row};
-    slices.push_back({Slice::box(begin, extent), element - owned.first});
-  };
-  int64_t element = owned.first;
-  const int64_t end = owned.first + owned.count;
-  if (element % row != 0) {
-    const int64_t count = std::min(end, element / row * row + row) - element;
-    add(element, Shape{1, count});
-    element += count;
-  }
-  const int64_t whole_rows = (end - element) / row;
-  if (whole_rows > 0) add(element, Shape{whole_rows, row});
-  element += whole_rows * row;
-  if (element < end) add(element, Shape{1, end - element});
-  return slices;
-}
 
 void* at(const TensorRef& tensor_N, int64_t offset) {
   return static_cast<char*>(tensor_N.data) + offset * size_of(tensor_N.dtype);
@@ -65,7 +31,7 @@ void for_each_state(const OwnedTensors& owned, Visit&& visit) {
 
 void add_requests(const std::string& name, const OwnedTensors& owned, const TensorRef& out_N,
                   std::vector<TensorRequest>& requests) {
-  for (const OwnedSlice& part : slices_of(owned)) {
+  for (const OwnedSlice& part : slices_of(*owned.layout, owned.first, owned.count)) {
     requests.push_back(
         {name, owned.layout->global, out_N.dtype, part.slice, at(out_N, part.offset)});
   }
@@ -99,7 +65,7 @@ std::vector<TensorPiece> checkpoint_pieces(const Engine& engine) {
   for (const OwnedTensors& owned : engine.owned()) {
     if (!owned.in_checkpoint) continue;
     for_each_state(owned, [&](const std::string& name, const TensorRef& tensor) {
-      for (const OwnedSlice& part : slices_of(owned)) {
+      for (const OwnedSlice& part : slices_of(*owned.layout, owned.first, owned.count)) {
         pieces.push_back(
             {name, owned.layout->global, tensor.dtype, part.slice, at(tensor, part.offset)});
       }
