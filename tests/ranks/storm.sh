@@ -18,15 +18,22 @@ common=("$configs/tiny-gpt2.toml" --ranks 4 --set run.threads_per_rank=1
         --set checkpoint.every=5 --set run.comm_timeout_s=2)
 # Many faults come so fast that the undisturbed run does not take longer than they do.
 if ((faults > 100)); then mtbf=0.05 steps_per_fault=40; else mtbf=0.15 steps_per_fault=100; fi
-"$trireme" chaos "${common[@]}" --steps $((100 + steps_per_fault * faults)) --seed "$seed" \
-  --mtbf $mtbf \
-  --faults kill,stop,flip --most-faults "$faults" --out "$folder/storm" --json \
-  >"$folder/json" 2>"$folder/log" || fail "exit code $?"
-grep -q '"good": true' "$folder/json" || fail "the storm was not survived"
-for key in survived redone_steps effective predicted; do
-  grep -m1 -E "^  \"$key\": [0-9]" "$folder/json" || fail "no $key"
-done
-((failed == 0)) || cat "$folder/json" "$folder/log"
+# storm NAME FAULTS KINDS STEPS
+storm() {
+  "$trireme" chaos "${common[@]}" --steps "$4" --seed "$seed" --mtbf $mtbf --faults "$3" \
+    --most-faults "$2" --out "$folder/$1" --json >"$folder/json" 2>"$folder/log" ||
+    fail "$1: exit code $?"
+  grep -q '"good": true' "$folder/json" || fail "$1: the storm was not survived"
+  for key in survived redone_steps effective predicted; do
+    grep -m1 -E "^  \"$key\": [0-9]" "$folder/json" || fail "$1: no $key"
+  done
+  ((failed == 0)) || cat "$folder/json" "$folder/log"
+}
+storm ranks "$faults" kill,stop,flip $((100 + steps_per_fault * faults))
+# A host is cut off, and the disk is full. Only root can do so.
+if ((EUID == 0)) && unshare -n true 2>/dev/null && command -v ip >/dev/null; then
+  storm machine 2 partition,disk 300
+fi
 
 # What cannot be injected is refused with what is missing.
 refused() {
