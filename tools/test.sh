@@ -73,7 +73,8 @@ in_dev=("${skip[@]}")
 done_in_ci='rules|compile|planner|planner_long|autoparallel|golden|(cli|models|session)_long'
 done_in_ci+='|parity|parity_of_(meshes|random_layouts|redistributions)|ranks_net|ranks_train'
 done_in_ci+='|ranks_launch_(hosts|hosts_memory|hosts_apart|hosts_hang|hosts_history|leaders|mpirun)'
-done_in_ci+='|ranks_launch_(watchdog|check|check_hosts|storm|crash_points|survives|bad_batch|goes_back)'
+done_in_ci+='|ranks_launch_(watchdog|check|check_hosts|storm|crash_points|survives|bad_batch)'
+done_in_ci+='|ranks_launch_goes_back'
 done_in_ci+='|tutorial_.*|course_.*|package|install|browser|reproduce|e2e_(resume|cli)_test'
 dev=dev-all
 [[ ${1:-} == all ]] || { dev=dev; in_dev+=(--exclude-regex "^($done_in_ci)\$"); }
