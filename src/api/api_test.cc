@@ -123,6 +123,8 @@ TEST_F(Api, EveryFailureIsOfItsKindAndSaysWhatToChange) {
       std::string::npos);
   failure_of([] { plan(synthetic(), {.cluster_file = "/nowhere.toml"}); }, Failure::Kind::Usage);
   failure_of([] { train(synthetic({"run.backend=mpi"}), {.out_dir = "x"}); }, Failure::Kind::Usage);
+  failure_of([] { train(synthetic({"checkpoint.store=store://a/b"}), {.out_dir = "x"}); },
+             Failure::Kind::Usage);
   failure_of([&] { Model::load(path("nothing")); }, Failure::Kind::Damaged);
 
   train(synthetic(), {.out_dir = path("run")});

@@ -43,6 +43,11 @@ TrainResult train(const Configuration& configuration, const TrainRequest& reques
                 "\": ranks of the library are threads of this process; use "
                 "\"local\", or the program `trireme` under mpirun or `trireme launch`"});
     }
+    if (!config.checkpoint.store.empty()) {
+      fail({ErrorKind::Usage, "checkpoint.store = \"" + config.checkpoint.store +
+                                  "\": only the program `trireme` copies a run into a store; leave "
+                                  "it out, and put the run directory with `trireme store put`"});
+    }
     std::atomic<int> stop{0};
     CallerObserver observer(request, stop);
     const SessionOptions options{

@@ -327,6 +327,12 @@ Result<int> run_chaos(const ChaosOptions& options, CommandIo& io) {
   RunConfigOptions wanted = options.config;
   wanted.overrides.emplace_back("run.backend=\"tcp\"");
   TRIREME_TRY(loaded, load_config(wanted, io));
+  if (!loaded.config.checkpoint.store.empty()) {
+    return usage(
+        fmt::format("checkpoint.store = \"{}\" names the copy of one run, and the "
+                    "undisturbed and the disturbed run would share it; leave it out",
+                    loaded.config.checkpoint.store));
+  }
   const JobFacts facts = facts_of(loaded.config);
   TRIREME_TRY_DONE(check_faults(kinds, facts));
   FaultPlan plan{.kinds = std::move(kinds), .mtbf_s = options.mtbf_s, .seed = options.seed};

@@ -153,6 +153,12 @@ Status derive_dp(const EvalOptions& options, const Launch& launch, RunConfig& co
   const int ranks = options.ranks.value_or(launch.ranks);
   const int others = parallel.tp * parallel.pp * parallel.cp;
   if (ranks == 0 || ranks == num_ranks(parallel)) return Done{};
+  if (!parallel.stage_dp.empty()) {
+    return usage(
+        fmt::format("{} ranks do not make parallel.tp * cp * (the sum of stage_dp) = {}: "
+                    "change --ranks or the degrees",
+                    ranks, num_ranks(parallel)));
+  }
   if (ranks < 0 || parallel.dp != 1 || ranks % others != 0) {
     return usage(
         fmt::format("{} ranks do not make parallel.dp * tp * pp * cp = {}: change --ranks "

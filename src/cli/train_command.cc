@@ -138,7 +138,8 @@ Result<std::unique_ptr<StoredRun>> copy_of_run(const TrainOptions& options,
                                                const CheckpointConfig& checkpoint, CommandIo& io) {
   if (checkpoint.store.empty() || options.check) return std::unique_ptr<StoredRun>();
   const std::string folder = run_folder_of(options.config, options.out);
-  const bool is_prepared = is_of_tcp(io.launch) || !io.launch.is_first();  // by another process
+  // By another process: the first rank, or `trireme launch`, whose ranks may start again later.
+  const bool is_prepared = io.launch.place || !io.launch.is_first();
   if (!is_prepared) {
     TRIREME_TRY_DONE(prepare_stored_run(checkpoint.store, folder, options.resume, io));
   }

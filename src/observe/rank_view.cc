@@ -22,7 +22,7 @@ std::string coords_text(const RunPlan& plan, const MeshCoords& coords) {
   const auto add = [&](const char* axis, int degree, int coord) {
     if (degree > 1) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis, coord);
   };
-  add("dp", plan.mesh.dp, coords.dp);
+  add("dp", plan.mesh.dp_at(coords.pp), coords.dp);
   add("pp", plan.mesh.pp, coords.pp);
   add("cp", plan.mesh.cp, coords.cp);
   add("tp", plan.mesh.tp, coords.tp);

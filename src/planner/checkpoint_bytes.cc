@@ -18,12 +18,12 @@ int64_t bytes_of_param(const ParamSpec& param, const OptimizerStateSpec& state, 
   return param.shape.num_elements() * (weight + moments * size_of(state.moment));
 }
 
-// Ranks that own the same elements of a parameter.
-int64_t owners_of(const ParamSpec& param, const RunPlan& plan) {
-  const RankPlan& rank = plan.pipeline.front();
+// Ranks at the place of `rank` that own the same elements of a parameter.
+int64_t owners_of(const ParamSpec& param, const RankPlan& rank, const Mesh& mesh) {
   const bool is_of_expert = param.expert >= 0;
   const ZeroShape& zero = is_of_expert ? rank.expert_zero : rank.zero;
-  const int64_t holders = int64_t{plan.mesh.dp} * plan.mesh.cp / (is_of_expert ? plan.mesh.ep : 1);
+  const int64_t along_dp = mesh.dp_at(rank.coords.pp);
+  const int64_t holders = along_dp * mesh.cp / (is_of_expert ? mesh.ep : 1);
   return std::max<int64_t>(1, holders / (zero.level > 0 ? zero.degree : 1));
 }
 
@@ -33,9 +33,15 @@ CheckpointBytes checkpoint_bytes(const RunPlan& plan) {
   const OptimizerStateSpec state = optimizer_state_of(plan.config.optim);
   CheckpointBytes bytes;
   for (const ParamSpec& param : param_table(plan.model, whole_model(plan.model))) {
-    const int64_t once = bytes_of_param(param, state, plan.shape.compute);
-    bytes.saved += once;
-    bytes.restored += once * owners_of(param, plan);
+    bytes.saved += bytes_of_param(param, state, plan.shape.compute);
+  }
+  for (const RankPlan& rank : plan.pipeline) {
+    for (const ChunkTables& chunk : rank.chunks) {
+      for (const ParamSpec& param : param_table(plan.model, chunk.stage)) {
+        bytes.restored +=
+            bytes_of_param(param, state, plan.shape.compute) * owners_of(param, rank, plan.mesh);
+      }
+    }
   }
   return bytes;
 }

@@ -19,6 +19,12 @@ Status check_rules(const RunPlan& plan, const TrainerRules& rules) {
                     "parallel.zero = {}",
                     plan.config.parallel.zero, rules.most_zero, rules.most_zero));
   }
+  if (!plan.mesh.stage_dp.empty()) {
+    return infeasible(
+        "parallel.stage_dp: other trainers have as many ranks at every place of the pipeline; "
+        "leave "
+        "it out");
+  }
   if (plan.model.has_experts()) {
     return infeasible("what other trainers keep of experts is not described; plan a dense model");
   }

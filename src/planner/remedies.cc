@@ -26,7 +26,7 @@ class ChangedConfigs {
   }
   // Halves one degree and doubles dp.
   void move_to_dp(int ParallelConfig::*degree) {
-    if (config_.parallel.*degree % 2 != 0) return;
+    if (config_.parallel.*degree % 2 != 0 || !config_.parallel.stage_dp.empty()) return;
     add([&](RunConfig& other) {
       other.parallel.*degree /= 2;
       other.parallel.dp *= 2;

@@ -39,12 +39,17 @@ class Smaller {
     }
     std::optional<RunConfig> best = with_less_dp();
     const int used = best ? mesh_of(best->parallel).size() : 0;
-    if (used == ranks_.most_ranks || ranks_.change == LayoutChange::Dp) return found(best);
+    if (used == ranks_.most_ranks || keeps_pipeline()) return found(best);
     if (std::optional<RunConfig> searched = fastest_above(used, best)) return *searched;
     return found(best);
   }
 
  private:
+  // Stated layers fit one number of stages alone.
+  bool keeps_pipeline() const {
+    return ranks_.change == LayoutChange::Dp || !config_.parallel.stage_layers.empty();
+  }
+
   HostFacts facts_of(int num_ranks) const {
     HostFacts facts = host_;
     facts.ranks_on_host =
@@ -126,7 +131,7 @@ class Smaller {
   }
   std::string kept_keys() const {
     const std::string cp = fmt::format("parallel.cp = {}", mesh_.cp);
-    if (ranks_.change == LayoutChange::Dp) return "all degrees but parallel.dp";
+    if (keeps_pipeline()) return "all degrees but parallel.dp";
     if (config_.run.reproducible != Reproducible::Layout) return cp;
     return fmt::format("parallel.tp = {} (as run.reproducible = \"layout\" needs it), {}", mesh_.tp,
                        cp);

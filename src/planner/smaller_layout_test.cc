@@ -1,5 +1,6 @@
 #include "planner/smaller_layout.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -70,6 +71,18 @@ TEST(SmallerLayout, KeepsTheBatchAndTheNumbersAndFitsForEveryNumberOfRanks) {
       }
     }
   }
+}
+
+// The ranks of a job keep parallel.stage_layers, which no other pipeline can have.
+TEST(SmallerLayout, KeepsThePipelineOfStatedLayers) {
+  RunConfig config = job(Reproducible::Layout, 2, 1, 2);
+  config.parallel.stage_layers = fmt::format("1,{}", config.model.layers - 1);
+  for (const int most : {2, 3}) {
+    const auto smaller = smaller_layout(config, kHost, left(most));
+    ASSERT_TRUE(smaller.ok());
+    EXPECT_EQ(changed_keys(config, *smaller), std::set<std::string>{"parallel.dp"});
+  }
+  EXPECT_FALSE(smaller_layout(config, kHost, left(1)).ok());
 }
 
 // The greatest dp comes first where it uses all ranks.

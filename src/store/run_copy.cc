@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/leftovers.h"
 #include "base/remove_folder.h"
 #include "store/get_file.h"
@@ -19,11 +21,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kCheckpoints = "checkpoints";
+constexpr const char* kIndex = "index.json";
 constexpr std::string_view kStep = "step-";
+constexpr size_t kMostDigits = 18;  // of a step, which is an int64_t
 
 // Temporary folders of saves have longer names.
 bool is_checkpoint(const std::string& name) {
   return name.starts_with(kStep) && name.size() > kStep.size() &&
+         name.size() <= kStep.size() + kMostDigits &&
          name.find_first_not_of("0123456789", kStep.size()) == std::string::npos;
 }
 
@@ -56,9 +61,16 @@ bool is_plain_file(const fs::directory_entry& entry) {
          !is_temporary_name(name);
 }
 
-// What a copy holds: the files of each checkpoint, and the other files, by their names inside.
+// A checkpoint in the store. Its index becomes visible last and is removed first, so a checkpoint
+// with an index is whole. The index has checksums of everything else.
+struct CopiedCheckpoint {
+  std::vector<std::string> files;
+  std::optional<uint64_t> index_checksum;
+};
+
+// What a copy holds, by the names inside.
 struct CopiedRun {
-  std::map<std::string, std::vector<std::string>> checkpoints;
+  std::map<std::string, CopiedCheckpoint> checkpoints;
   std::vector<std::string> files;
 };
 
@@ -71,7 +83,9 @@ Result<CopiedRun> copied_run(Store& store, const std::string& path) {
     const std::vector<std::string> parts(inside.begin(), inside.end());
     if (parts.size() == 1) run.files.push_back(parts[0]);
     if (parts.size() != 3 || parts[0] != kCheckpoints || !is_checkpoint(parts[1])) continue;
-    run.checkpoints[parts[1]].push_back(parts[2]);
+    CopiedCheckpoint& checkpoint = run.checkpoints[parts[1]];
+    checkpoint.files.push_back(parts[2]);
+    if (parts[2] == kIndex) checkpoint.index_checksum = file.record.checksum;
   }
   return run;
 }
@@ -110,6 +124,10 @@ Status RunCopy::put_checkpoint(Store& store, const std::string& name) {
   for (const std::string& file : names_in(folder_ + "/" + inside, is_plain_file)) {
     files.push_back({folder_ + "/" + inside + "/" + file, path_ + "/" + inside + "/" + file});
   }
+  // put_files() has one command for many files, but not for all of them.
+  std::stable_partition(files.begin(), files.end(), [](const FileToPut& file) {
+    return !file.path.ends_with(std::string("/") + kIndex);
+  });
   const Result<PutTotals> put = put_files(store, files);
   std::error_code ignored;
   if (!put.ok() && fs::exists(folder_ + "/" + inside, ignored)) return put.error();
@@ -136,7 +154,11 @@ Status RunCopy::put_changed(Store& store) {
 }
 
 Status RunCopy::remove(Store& store, const std::string& name) {
-  TRIREME_TRY(files, store.files(path_ + "/" + kCheckpoints + "/" + name));
+  const std::string inside = path_ + "/" + kCheckpoints + "/" + name;
+  TRIREME_TRY(files, store.files(inside));
+  std::stable_partition(files.begin(), files.end(), [&](const WrittenFile& file) {
+    return file.path == inside + "/" + kIndex;
+  });
   for (const WrittenFile& file : files) {
     MetadataCommand command{.kind = CommandKind::Remove};
     command.paths.push_back(file.path);
@@ -145,15 +167,28 @@ Status RunCopy::remove(Store& store, const std::string& name) {
   return store.collect_garbage();
 }
 
+// A run that has gone back writes a step again, with other bytes under the same name.
+Status RunCopy::replace_checkpoint(Store& store, const std::string& name,
+                                   std::optional<uint64_t> index_checksum) {
+  const Result<std::string> index =
+      read_text_file(folder_ + "/" + kCheckpoints + "/" + name + "/" + kIndex);
+  if (!index.ok() || hash64(*index) == index_checksum) return Done{};
+  TRIREME_TRY_DONE(remove(store, name));
+  return put_checkpoint(store, name);
+}
+
 Status RunCopy::update(Store& store) {
   TRIREME_TRY(copied, copied_run(store, path_));
   const std::vector<std::string> own = checkpoints_in(folder_);
   for (const std::string& name : own) {
-    if (!copied.checkpoints.contains(name)) TRIREME_TRY_DONE(put_checkpoint(store, name));
+    const auto found = copied.checkpoints.find(name);
+    TRIREME_TRY_DONE(found == copied.checkpoints.end()
+                         ? put_checkpoint(store, name)
+                         : replace_checkpoint(store, name, found->second.index_checksum));
   }
   TRIREME_TRY_DONE(put_changed(store));
   const std::set<std::string> kept(own.begin(), own.end());
-  for (const auto& [name, files] : copied.checkpoints) {
+  for (const auto& [name, checkpoint] : copied.checkpoints) {
     if (!kept.contains(name)) TRIREME_TRY_DONE(remove(store, name));
   }
   return Done{};
@@ -169,13 +204,16 @@ Result<int64_t> fetch_newer_run(Store& store, const std::string& path, const std
   const std::vector<std::string> known = checkpoints_in(folder);
   const std::set<std::string> own(known.begin(), known.end());
   int64_t newest = -1, own_newest = -1;
-  for (const auto& [name, files] : copied.checkpoints) newest = std::max(newest, step_of(name));
+  std::erase_if(copied.checkpoints, [](const auto& one) { return !one.second.index_checksum; });
+  for (const auto& [name, checkpoint] : copied.checkpoints) {
+    newest = std::max(newest, step_of(name));
+  }
   for (const std::string& name : own) own_newest = std::max(own_newest, step_of(name));
   if (newest <= own_newest) return -1;
   const std::string root = folder + "/" + kCheckpoints;
-  for (const auto& [name, files] : copied.checkpoints) {
+  for (const auto& [name, checkpoint] : copied.checkpoints) {
     if (own.contains(name)) continue;
-    TRIREME_TRY_DONE(fetch_checkpoint(store, path, root, name, files));
+    TRIREME_TRY_DONE(fetch_checkpoint(store, path, root, name, checkpoint.files));
   }
   for (const std::string& file : copied.files) {
     TRIREME_TRY_DONE(get_to(store, path + "/" + file, folder + "/" + file));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -19,8 +20,8 @@ class RunCopy {
   RunCopy(std::string folder, std::string path)
       : folder_(std::move(folder)), path_(std::move(path)) {}
 
-  // Copies checkpoints that the store does not have, and files that have changed since the last
-  // update. A checkpoint that is removed meanwhile is left out.
+  // Copies checkpoints that the store does not have or has with other bytes, and files that have
+  // changed since the last update. A checkpoint that is removed meanwhile is left out.
   Status update(Store& store);
 
   const std::string& folder() const { return folder_; }
@@ -33,6 +34,9 @@ class RunCopy {
     bool operator==(const Stamp&) const = default;
   };
   Status put_checkpoint(Store& store, const std::string& name);
+  // Puts a checkpoint again unless the index in the store has this checksum and is that of the run.
+  Status replace_checkpoint(Store& store, const std::string& name,
+                            std::optional<uint64_t> index_checksum);
   Status put_changed(Store& store);
   Status remove(Store& store, const std::string& name);
 

@@ -22,7 +22,7 @@ class RunCopyTest : public testing::Test {
   void save(int step) {
     const std::string name = "checkpoints/step-00000" + std::to_string(step);
     write(name + "/shard-00000-000.safetensors", random_bytes(uint64_t(step), 10'000));
-    write(name + "/checkpoint.json", "step " + std::to_string(step));
+    write(name + "/index.json", "step " + std::to_string(step));
   }
   Status update(RunCopy& copy) { return copy.update(*store.open().value()); }
   Result<int64_t> fetch(const std::string& to) {
@@ -87,9 +87,37 @@ TEST_F(RunCopyTest, OnlyWhatIsNewerIsFetched) {
   EXPECT_EQ(*fetch(run), -1) << "the run directory is newer";
   ASSERT_TRUE(update(copy).ok());
   fs::remove_all(run + "/checkpoints/step-000002");
-  write("checkpoints/step-000001/checkpoint.json", "its own");
+  write("checkpoints/step-000001/index.json", "its own");
   EXPECT_EQ(*fetch(run), 2);
-  EXPECT_EQ(*read_text_file(run + "/checkpoints/step-000001/checkpoint.json"), "its own");
+  EXPECT_EQ(*read_text_file(run + "/checkpoints/step-000001/index.json"), "its own");
+}
+
+// A run that has gone back has another checkpoint of the same step, perhaps of fewer ranks.
+TEST_F(RunCopyTest, AStepThatIsWrittenAgainReplacesTheFormerOne) {
+  RunCopy copy(run, "runs/a");
+  save(1);
+  write("checkpoints/step-000001/shard-00001-000.safetensors", "of a rank that is lost");
+  ASSERT_TRUE(update(copy).ok());
+  fs::remove_all(run + "/checkpoints/step-000001");
+  write("checkpoints/step-000001/shard-00000-000.safetensors", "other weights");
+  write("checkpoints/step-000001/index.json", "step 1, again");
+  ASSERT_TRUE(update(copy).ok());
+  ASSERT_EQ(*fetch(back), 1);
+  EXPECT_EQ(contents_of(back), contents_of(run));
+}
+
+// A checkpoint without its index is a part of one, and neither fetched nor taken for a whole one.
+TEST_F(RunCopyTest, APartOfACheckpointIsNotFetchedAndIsCompletedByTheNextUpdate) {
+  RunCopy copy(run, "runs/a");
+  save(1);
+  ASSERT_TRUE(update(copy).ok());
+  save(2);
+  const std::string shard = "checkpoints/step-000002/shard-00000-000.safetensors";
+  ASSERT_TRUE(put_files(*store.open().value(), {{run + "/" + shard, "runs/a/" + shard}}).ok());
+  EXPECT_EQ(*fetch(back), 1);
+  ASSERT_TRUE(update(copy).ok());
+  EXPECT_EQ(*fetch(back), 2);
+  EXPECT_EQ(contents_of(back), contents_of(run));
 }
 
 TEST_F(RunCopyTest, AStoreThatCannotWriteKeepsTheFormerCheckpoint) {

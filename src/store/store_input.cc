@@ -46,6 +46,7 @@ struct FilePiece {
   size_t block = 0;      // index in FileAnswer::blocks
   int chunk = 0;         // of the block
   int64_t in_chunk = 0;  // where the piece begins in it
+  bool operator==(const FilePiece&) const = default;
 };
 
 Result<std::vector<FilePiece>> pieces_of(const OpenedFile& file) {
@@ -128,7 +129,7 @@ class StoreInput : public InputBytes {
         bytes_(int64_t(file->record().bytes)),
         pieces_(std::move(pieces)),
         file_(std::move(file)) {}
-  ~StoreInput() override { budget_->held_bytes -= held_bytes_; }
+  ~StoreInput() override { let_go_of_all(); }
   StoreInput(const StoreInput&) = delete;
 
   int64_t bytes() const override { return bytes_; }
@@ -153,11 +154,18 @@ class StoreInput : public InputBytes {
     if (offset < 0 || bytes <= 0 || offset >= bytes_) return;
     const size_t last = piece_at(std::min(offset + bytes, bytes_) - 1);
     const std::lock_guard lock(mutex_);
-    for (size_t number = piece_at(offset); number <= last; ++number) hold(number);
+    for (size_t number = piece_at(offset); number <= last && may_read_ahead(); ++number) {
+      hold(number);
+    }
   }
 
  private:
   using Held = std::shared_ptr<HeldPiece>;
+  struct Place {
+    Held piece;
+    std::list<size_t>::iterator place;
+    bool is_unread = false;
+  };
 
   size_t piece_at(int64_t offset) const {
     const auto behind = std::ranges::upper_bound(pieces_, offset, {}, &FilePiece::begin);
@@ -173,7 +181,7 @@ class StoreInput : public InputBytes {
     const Status opened = open_again(file);
     if (!opened.ok()) {
       return Error{first.error().kind,
-                   fmt::format("{}: {}; the store was opened once more: {}", path_,
+                   fmt::format("{}: {}; the store could not be opened once more: {}", path_,
                                first.error().message, opened.error().message)};
     }
     const Status second = take(number).first->copy(in_piece, out);
@@ -188,7 +196,14 @@ class StoreInput : public InputBytes {
         if (!held_.contains(ahead)) hold(ahead);
       }
     }
-    return {hold(number), file_};
+    const Held held = hold(number);
+    count_unread(held_.at(number), number, -1);
+    return {held, file_};
+  }
+
+  // A long range, such as that of a tensor, must not push out the pieces that are needed first.
+  bool may_read_ahead() const {
+    return num_unread_ < kPiecesAhead || budget_->unread_bytes < budget_->most_bytes / 2;
   }
 
   bool was_used_lately(size_t number) const {
@@ -207,19 +222,32 @@ class StoreInput : public InputBytes {
     const FilePiece& piece = pieces_[number];
     Held held = std::make_shared<HeldPiece>(file_, piece);
     by_use_.push_front(number);
-    held_.emplace(number, Place{held, by_use_.begin()});
-    add_held(piece.bytes);
+    Place& place = held_.emplace(number, Place{held, by_use_.begin()}).first->second;
+    budget_->held_bytes += piece.bytes;
+    count_unread(place, number, 1);
     while (budget_->held_bytes > budget_->most_bytes && held_.size() > 1 + kPiecesAhead) {
-      add_held(-pieces_[by_use_.back()].bytes);
-      held_.erase(by_use_.back());
-      by_use_.pop_back();
+      let_go_of_oldest();
     }
     return held;
   }
 
-  void add_held(int64_t bytes) const {
-    held_bytes_ += bytes;
-    budget_->held_bytes += bytes;
+  void let_go_of_oldest() const {
+    const size_t number = by_use_.back();
+    by_use_.pop_back();
+    count_unread(held_.at(number), number, -1);
+    budget_->held_bytes -= pieces_[number].bytes;
+    held_.erase(number);
+  }
+  void let_go_of_all() const {
+    while (!held_.empty()) let_go_of_oldest();
+  }
+
+  // `change`: 1 if the piece is held now and was not read, -1 if it is read or let go of.
+  void count_unread(Place& place, size_t number, int change) const {
+    if (place.is_unread == (change > 0)) return;
+    place.is_unread = change > 0;
+    num_unread_ += size_t(change);
+    budget_->unread_bytes += change * pieces_[number].bytes;
   }
 
   Status open_again(const std::shared_ptr<const OpenedFile>& failed) const {
@@ -233,19 +261,13 @@ class StoreInput : public InputBytes {
       return damaged("the file was replaced while it was read");
     }
     TRIREME_TRY(pieces, pieces_of(*opened));
-    if (pieces.size() != pieces_.size()) return damaged("the file was written again");
+    // The same bytes may lie otherwise in their blocks.
+    if (pieces != pieces_) return damaged("the file was written again while it was read");
     const std::lock_guard lock(mutex_);
     file_ = std::move(opened);
-    held_.clear();
-    by_use_.clear();
-    add_held(-held_bytes_);
+    let_go_of_all();
     return Done{};
   }
-
-  struct Place {
-    Held piece;
-    std::list<size_t>::iterator place;
-  };
 
   const OpenForReading open_;
   const std::string path_;
@@ -258,7 +280,7 @@ class StoreInput : public InputBytes {
   mutable std::shared_ptr<const OpenedFile> file_;
   mutable std::list<size_t> by_use_;  // pieces that are held, those used last in front
   mutable std::map<size_t, Place> held_;
-  mutable int64_t held_bytes_ = 0;
+  mutable size_t num_unread_ = 0;  // pieces that are held and were read ahead alone
 };
 
 }  // namespace

@@ -83,6 +83,27 @@ TEST(StoreInput, ThreadsReadTheSameFileAndHintsChangeNothing) {
   EXPECT_FALSE(input->read(int64_t(content.size()), std::span(&byte, 1)).ok());
 }
 
+// The announcement of a whole file reads no more than half of the budget ahead, and what is let go
+// of counts no longer.
+TEST(StoreInput, LongHintsDoNotPushOutWhatIsNeededFirst) {
+  const TestStore test({2, 1});
+  const std::string content = random_bytes(1, 400'000);
+  ASSERT_TRUE(put_content(test, {test.made("f", content)}).ok());
+  const auto budget = std::make_shared<InputBudget>(100'000);
+  {
+    const auto input =
+        open_store_input([&test] { return test.open_for_reading(); }, "f", budget).value();
+    for (int time = 0; time < 3; ++time) input->will_read(0, int64_t(content.size()));
+    EXPECT_GT(budget->held_bytes, 40'000);
+    EXPECT_LE(budget->held_bytes, 60'000);
+    EXPECT_TRUE(compare_ranges(*input, content, 1, 50).ok());
+    EXPECT_LE(budget->held_bytes, 100'000);
+    EXPECT_LE(budget->unread_bytes, budget->held_bytes);
+  }
+  EXPECT_EQ(budget->held_bytes, 0);
+  EXPECT_EQ(budget->unread_bytes, 0);
+}
+
 // More folders die in the life of a reader than the code bears at once, with repair between.
 TEST(StoreInput, ReadsOnWhileFoldersDieOneByOneAndAreRepaired) {
   const TestStore test({2, 1});
