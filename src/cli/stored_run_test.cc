@@ -15,7 +15,7 @@ class StoredRunTest : public CommandTest {
   void SetUp() override {
     CommandTest::SetUp();
     const CommandAnswer made =
-        in_stores({"store", "create", "demo", "--code", "2+1", "--dirs", "d0,d1,d2"});
+        in_stores({"store", "create", "demo", "--code", "2+1", "--dirs", "d0,d1,d2,d3"});
     ASSERT_EQ(made.exit_code, 0) << made.err;
   }
   CommandAnswer in_stores(const std::vector<std::string>& args) const {
