@@ -336,10 +336,11 @@ bool asks_about_a_run(const PlanOptions& options) {
   const auto& [files, overrides, ranks, ranks_option] = options.config;
   const PlanAdviceOptions& advice = options.advice;
   return !files.empty() || !overrides.empty() || ranks || !options.jobs.from.empty() ||
-         !options.jobs.to.empty() || searches_layouts(options) || options.explain ||
-         !options.html.empty() || options.rank || !options.as.empty() || options.graph ||
-         !options.what_if.empty() || advice.token_question.tokens || advice.max_model ||
-         advice.rules || !advice.roofline.empty() || !advice.goodput.failures.empty();
+         !options.jobs.to.empty() || !options.jobs.out.empty() || searches_layouts(options) ||
+         options.explain || !options.html.empty() || options.rank || !options.as.empty() ||
+         options.graph || !options.what_if.empty() || advice.token_question.tokens ||
+         advice.max_model || advice.rules || !advice.roofline.empty() ||
+         !advice.goodput.failures.empty();
 }
 
 bool plans_storage_alone(const PlanOptions& options) {

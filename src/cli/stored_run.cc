@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <exception>
 #include <ostream>
+#include <utility>
 
 #include "base/clock.h"
 #include "cli/open_store.h"
@@ -44,7 +46,10 @@ StoredRun::StoredRun(RunCopy copy, OpenForWriting open,
       tell_(std::move(tell)),
       worker_([this] { work(); }) {}
 
-StoredRun::~StoredRun() { stop(); }
+StoredRun::~StoredRun() {
+  stop();
+  tell_failure();
+}
 
 void StoredRun::stop() {
   {
@@ -63,37 +68,51 @@ void StoredRun::on_checkpoint(const CheckpointReport&) {
   changed_.notify_all();
 }
 
-void StoredRun::on_step(const StepReport&) {
-  if (!has_failure_.exchange(false)) return;
-  const std::lock_guard lock(mutex_);
+void StoredRun::on_step(const StepReport&) { tell_failure(); }
+
+void StoredRun::tell_failure() {
+  std::string failure;
+  {
+    const std::lock_guard lock(mutex_);
+    failure = std::exchange(failure_, "");
+  }
+  if (failure.empty()) return;
   tell_(
-      fmt::format("the copy of the run in the store is not up to date: {}; it is tried again "
-                  "after the next checkpoint",
-                  failure_));
+      fmt::format("the copy of the run in the store is not up to date: {}; the next checkpoint "
+                  "tries again",
+                  failure));
 }
 
+// The thread of the copy hands over what is thrown, such as for lack of memory, and training goes
+// on.
 Status StoredRun::update() {
-  TRIREME_TRY(store, open_());
-  return copy_.update(*store);
+  try {
+    TRIREME_TRY(store, open_());
+    return copy_.update(*store);
+  } catch (const std::exception& error) {
+    return damaged(error.what());
+  }
 }
 
 void StoredRun::work() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return is_wanted_ || is_over_; });
-    if (is_over_) return;
-    is_wanted_ = false;
+    if (!std::exchange(is_wanted_, false)) return;
     lock.unlock();
     const Status updated = update();
     lock.lock();
-    if (updated.ok()) continue;
-    failure_ = updated.error().message;
-    has_failure_ = true;
+    failure_ = updated.ok() ? "" : updated.error().message;
   }
 }
 
 Status StoredRun::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_wanted_ = false;
+  }
   stop();
+  failure_.clear();
   return update();
 }
 

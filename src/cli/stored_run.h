@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -24,9 +23,10 @@ class StoredRun : public RunObserver {
  public:
   using OpenForWriting = std::function<Result<std::unique_ptr<Store>>()>;
 
-  // `tell` gets messages, on the thread that calls on_step.
+  // `tell` gets messages, on the thread that calls on_step and the destructor.
   StoredRun(RunCopy copy, OpenForWriting open, std::function<void(const std::string&)> tell);
-  ~StoredRun() override;  // waits for the update that is under way
+  // Makes the update that the last checkpoint asked for, so that a run that has failed has it, too.
+  ~StoredRun() override;
   StoredRun(const StoredRun&) = delete;
   StoredRun& operator=(const StoredRun&) = delete;
 
@@ -38,6 +38,7 @@ class StoredRun : public RunObserver {
  private:
   void work();
   void stop();
+  void tell_failure();
   Status update();
 
   RunCopy copy_;
@@ -47,8 +48,7 @@ class StoredRun : public RunObserver {
   std::condition_variable changed_;
   bool is_wanted_ = false;
   bool is_over_ = false;
-  std::string failure_;  // of the last update, not told yet
-  std::atomic<bool> has_failure_ = false;
+  std::string failure_;  // of the last update; "": none, or it was told
   std::thread worker_;
 };
 

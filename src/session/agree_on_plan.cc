@@ -21,6 +21,9 @@ std::vector<std::pair<std::string, std::string>> parts_of(const RunPlan& plan) {
   std::vector<std::pair<std::string, std::string>> parts = {
       {"the mesh", fmt::format("{} {} {} {} {} {} {}", mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep,
                                to_string(mesh.order), fmt::join(mesh.stage_dp, " "))}};
+  std::vector<int64_t> layers;
+  for (const StageSpec& stage : plan.stages) layers.push_back(stage.num_layers);
+  parts.emplace_back("the layers of the stages", fmt::format("{}", fmt::join(layers, " ")));
   // Ranks that share a layer run the same of its transfers again.
   parts.emplace_back("the choice of values that are computed again",
                      fmt::format("{} {}", name_of(plan.shape.recompute), plan.shape.again));

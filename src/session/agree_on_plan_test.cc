@@ -42,6 +42,7 @@ TEST(AgreeOnPlan, NamesTheRankAndTheFirstPartThatDiffer) {
   EXPECT_EQ(refusal_after([](RunPlan&) {}), "");
   const std::pair<std::string, std::function<void(RunPlan&)>> changes[] = {
       {"the mesh", [](RunPlan& plan) { std::swap(plan.mesh.dp, plan.mesh.tp); }},
+      {"the layers of the stages", [](RunPlan& plan) { ++plan.stages[0].num_layers; }},
       {"the choice of values that are computed again", [](RunPlan& plan) { plan.shape.again = 1; }},
       {"the program of pipeline rank 1",
        [](RunPlan& plan) { plan.pipeline[1].program.pop_back(); }},
