@@ -53,7 +53,8 @@ loses() {
   local evidence=$folder/run/failures/00$number
   for ((i = 0; i < 400; i++)); do [[ -f $evidence/index.html ]] && break; sleep 0.05; done
   ((i < 400)) || fail "SIG$1 leaves no evidence"
-  for field in '"rank": 1' "\"kind\": \"$2\"" "\"failure_class\": \"$3\"" '"phase": "\(step\|save\)"'; do
+  for field in '"rank": 1' "\"kind\": \"$2\"" "\"failure_class\": \"$3\"" \
+               '"phase": "\(step\|save\)"'; do
     grep -q "$field" "$evidence/evidence.json" || fail "evidence of SIG$1 has no $field"
   done
   grep -qE "$4" "$evidence/evidence.json" || fail "evidence of SIG$1 has no $4"
