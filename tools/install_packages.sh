@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs Debian packages that are missing: tools/install_packages.sh GROUP...
-# Groups: build (compiler and libraries), test (what make test adds), demo (text for make demo).
+# Groups: build (compiler and libraries), test (what make test adds), demo (text for make demo),
+# measure (what the scripts that are called by hand compare with).
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config git ca-certificates libfmt-dev libtomlplusplus-dev
@@ -12,6 +13,7 @@ test=(libgtest-dev libpcre2-dev coinor-libcbc-dev unicode-data clang-14 libclang
       chromium chromium-driver)  # the report in a browser: 130 MB
 demo=(bible-kjv bible-kjv-text r-cran-janeaustenr)
 large=(dict-gcide)  # Webster 1913, for make demo LARGE=1
+measure=(iproute2 iperf3)  # tests/ranks/bandwidth.sh
 
 wanted=()
 for group in "$@"; do
@@ -20,7 +22,10 @@ for group in "$@"; do
     test) wanted+=("${build[@]}" "${test[@]}") ;;
     demo) wanted+=("${build[@]}" "${demo[@]}") ;;
     large) wanted+=("${large[@]}") ;;
-    *) echo "install_packages.sh: $group is no group; use build, test, demo or large" >&2; exit 2 ;;
+    measure) wanted+=("${build[@]}" "${measure[@]}") ;;
+    *)
+      echo "install_packages.sh: $group is no group; use build, test, demo, large or measure" >&2
+      exit 2 ;;
   esac
 done
 

@@ -8,6 +8,7 @@ configs=$2
 . "$(dirname "$0")/namespaces.sh"
 make_namespaces 3 "" || exit 77
 . "$(dirname "$0")/jobs_on_hosts.sh"
+. "$(dirname "$0")/times.sh"
 
 "$trireme" launch "$configs/tiny-gpt2.toml" --ranks 3 --out "$folder/hang" --lease 3 \
   --hosts "${hosts[0]}:1,${hosts[1]}:1,${hosts[2]}:1" --ssh "$shell" --listen "$gateway" \
@@ -28,7 +29,10 @@ for part in '"class":"hang"' "\"host\":\"${hosts[1]}\"" 'it is stopped (SIGSTOP)
 done
 kill -0 "$stopped" 2>/dev/null && fail "the rank that hangs was not killed"
 until_has '"kind": "hang"' cat "$folder/hang/failures/001/evidence.json"
+# The budget of a step is a second here.
+tell_gap "a rank that is alone on its host is stopped" "$folder/hang" 1 3
 "$trireme" stop "$folder/hang" >/dev/null
 wait $job
 [[ $? == 130 ]] || fail "exit code"
+judge_times
 exit $failed

@@ -9,6 +9,7 @@ configs=$2
 . "$(dirname "$0")/namespaces.sh"
 make_namespaces 3 "" || exit 77
 . "$(dirname "$0")/jobs_on_hosts.sh"
+. "$(dirname "$0")/times.sh"
 
 steps=200
 common=(--set run.threads_per_rank=1 --set run.reproducible=layout --set run.steps=100000
@@ -31,18 +32,26 @@ weights() {
 launch --out "$folder/calm" 2>>"$folder/log"
 [[ $? == 130 ]] || fail "the run on one host"
 
-# Nothing is on disk when a host with two of the four ranks is lost: that of rank 0, or another one.
+# Nothing is on disk when a host with two of the four ranks is lost: the agent of that of rank 0 is
+# killed, or another host, which does not lead either, is cut off.
 for lost in 0 2; do
   slots=(1 1 1)
   slots[lost]=2
   on parity$lost "${hosts[0]}:${slots[0]},${hosts[1]}:${slots[1]},${hosts[2]}:${slots[2]}"
   reaches 20 parity$lost
-  kill -KILL "$(agent_on "${hosts[$lost]}")"
+  if ((lost == 0)); then
+    kill -KILL "$(agent_on "${hosts[0]}")"
+  else
+    ip link set "${hosts[lost]}" down
+  fi
   until_has '"event":"restart"' cat "$folder/parity$lost/metrics.jsonl"
+  tell_gap "host $lost is lost, its part comes from parity" "$folder/parity$lost" "" 5
   grep -qE '"layout":"[^"]*","from":"parity".*"redone_steps":[01],' <(restart parity$lost) ||
     fail "host $lost is lost: $(restart parity$lost | grep -o '"epoch":.*')"
   wait $job
   [[ $? == 130 ]] || fail "exit code of the run that has lost host $lost"
+  for pid in $(agent_on "${hosts[lost]}"); do kill -KILL "$pid"; done
+  ip link set "${hosts[lost]}" up
   cmp -s <(numbers calm) <(numbers parity$lost) || fail "other numbers without host $lost"
   cmp -s <(weights calm) <(weights parity$lost) || fail "other weights without host $lost"
 done
@@ -60,4 +69,5 @@ grep -qE "cannot be taken from memory: of hosts .* missing on .*${hosts[1]}.*, a
 wait $job
 cmp -s <(numbers calm | head -180) <(numbers disk | head -180) || fail "other numbers from disk"
 
+judge_times
 exit $failed

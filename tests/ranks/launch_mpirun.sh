@@ -9,6 +9,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
 fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/times.sh"
 
 common=("$configs/tiny-gpt2.toml" --set run.threads_per_rank=1 --set run.reproducible=layout
         --set run.steps=100000 --set model.layers=2 --set batch.global_sequences=6)
@@ -64,6 +65,7 @@ code=$?
 [[ $code == 130 ]] || fail "exit code $code after a signal"
 grep -q 'stopped and saved after step' "$folder/log" || fail "the run has not saved"
 [[ $(restarts lost) == 2 ]] || fail "$(restarts lost) restarts"
+for loss in 1 2; do tell_gap "rank $loss under mpirun is killed" "$folder/lost" $loss; done
 for loss in 1 2; do
   grep -q '"class":"killed","rank":'$loss',' "$folder/lost/metrics.jsonl" ||
     fail "the metrics do not say that rank $loss was killed"

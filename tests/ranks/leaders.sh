@@ -9,6 +9,7 @@ configs=$2
 without_coord=${3:-4}
 command -v etcd >/dev/null || { echo "skipped: etcd is not installed"; exit 77; }
 . "$(dirname "$0")/namespaces.sh"
+. "$(dirname "$0")/times.sh"
 make_namespaces 3 "" || exit 77
 
 folder=$(mktemp -d)
@@ -61,18 +62,16 @@ leader_of() {
 }
 agent_on() { pgrep -f "agent --join .* --name $1"; }
 restarts() { cat "$folder/$1/metrics.jsonl" 2>/dev/null | grep -c '"event":"restart"'; }
-# survives OUT WHAT: waits until the run has resumed after the disturbance WHAT, which has just been
-# made, and says how long it made no steps. `before` is the number of restarts before it.
+# survives OUT WHAT [BOUND]: waits until the run has resumed after the disturbance WHAT, which has
+# just been made, and says how long it made no steps, at most BOUND seconds. `before` is the number
+# of restarts before it. (The lines of steps that were done again are gone, so their times cannot be
+# compared.)
 survives() {
-  local i gap
+  local i
   for ((i = 0; i < 1500; i++)); do (($(restarts "$1") > before)) && break; sleep 0.02; done
   ((i < 1500)) || fail "$1 has not resumed: $2"
   before=$(restarts "$1")
-  # The lines of steps that were done again are gone, so their times cannot be compared.
-  gap=$(grep '"event":"restart"' "$folder/$1/metrics.jsonl" | tail -1 |
-    sed -E 's/.*"detect":([0-9.]*).*"first_step":([0-9.]*).*/\1 \2/' |
-    awk '{ printf "%.1f s, detected after %.1f s", ($1 + $2) / 1e3, $1 / 1e3 }')
-  echo "$2: training again after $gap"
+  tell_gap "$2" "$folder/$1" "" "${3:-}"
 }
 # Slow links make few steps, which the run on one host must repeat. A job measures its links when it
 # starts and when it grows, so they are fast then.
@@ -109,7 +108,7 @@ next=$(leader_of leaders)
 passes 2 leaders
 [[ ${next% *} != "${leader% *}" ]] || fail "${leader% *} leads after its end"
 ip link set "${next% *}" down || fail "no host $next"
-survives leaders "the host of the agent that leads is cut off"
+survives leaders "the host of the agent that leads is cut off" 5
 fast_links
 ip link set "${next% *}" up
 until_has "host ${next% *} +in use" leaders
@@ -139,7 +138,7 @@ kill -CONT $etcd_pid
 survives etcd-run "etcd was stopped for $without_coord s"
 passes 2 etcd-run
 ip link set "${hosts[1]}" down
-survives etcd-run "a host is cut off from the others and from etcd"
+survives etcd-run "a host is cut off from the others and from etcd" 5
 fast_links
 ip link set "${hosts[1]}" up
 until_has "host ${hosts[1]} +in use" etcd-run
@@ -158,4 +157,5 @@ for run in $(for run in leaders etcd-run; do echo "$(step_of $run) $run"; done |
   cmp -s <(numbers calm) <(numbers $run) || fail "$run has other numbers"
   [[ $(weights calm) == "$(weights $run)" ]] || fail "$run has other weights"
 done
+judge_times
 exit $failed

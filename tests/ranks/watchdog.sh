@@ -10,6 +10,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
 fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/times.sh"
 
 # hangs HOW RANKS: the last rank but one is killed long before the deadline of 60 s.
 hangs() {
@@ -52,7 +53,8 @@ loses() {
   local evidence=$folder/run/failures/00$number
   for ((i = 0; i < 400; i++)); do [[ -f $evidence/index.html ]] && break; sleep 0.05; done
   ((i < 400)) || fail "SIG$1 leaves no evidence"
-  for field in '"rank": 1' "\"kind\": \"$2\"" "\"failure_class\": \"$3\"" '"phase": "step"'; do
+  for field in '"rank": 1' "\"kind\": \"$2\"" "\"failure_class\": \"$3\"" \
+               '"phase": "\(step\|save\)"'; do
     grep -q "$field" "$evidence/evidence.json" || fail "evidence of SIG$1 has no $field"
   done
   grep -qE "$4" "$evidence/evidence.json" || fail "evidence of SIG$1 has no $4"
@@ -63,6 +65,8 @@ loses SEGV crashed 'user program' '"crash": true'
 [[ $all == all ]] && loses KILL killed unknown '"signal": 9'
 "$trireme" stop "$folder/run" >/dev/null
 wait $agent
+# The budget of a step is a second here.
+tell_gap "a rank is stopped" "$folder/run" 1 3
 "$trireme" failures "$folder/run" >"$folder/failures"
 grep -q '^failure 2 after step [0-9]*: user program' "$folder/failures" ||
   fail "the class of a crash"
@@ -72,5 +76,6 @@ if [[ $all == all ]]; then
 fi
 grep -q '"event":"failure".*"failure_class":"hang"' "$folder/run/metrics.jsonl" ||
   fail "the line of the hang has no class"
+judge_times
 ((failed == 0)) || cat "$folder/log" "$folder/failures"
 exit $failed

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Measures what it costs that a run survives: `trireme launch` with its watchdog, a checkpoint in
+# memory after every step and in each run one on disk beside training, against plain `trireme train`
+# of the same configuration. (On one host there is no parity, and the checks for silent corruption
+# are off by default.) The two take turns, so a machine that becomes slower changes both.
+# Each pair gives the ratio of their times from step 4 to the last one. The median over the pairs is
+# at most 1.02. Pairs in which others took more than 3 % of the cores do not count.
+# By hand. Usage: cost_of_surviving.sh TRIREME CONFIGS [PAIRS] [STEPS] [SHAPE:RANKS...]
+# Exit code 77: no pair counts.
+set -uo pipefail
+trireme=$1
+configs=$2
+pairs=${3:-5}
+steps=${4:-24}
+cases=("${@:5}")
+((${#cases[@]} > 0)) ||
+  cases=(6x384-8x256:1 6x384-8x256:2 gpt2-124m-1x1024:1 gpt2-124m-1x1024:2)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cores=$(nproc)
+failed=0
+counted=0
+
+# runs train|launch SHAPE RANKS: prints the mean and the median of its steps in ms, and the share of
+# the cores that others took.
+runs() {
+  local sequences sets=(--set checkpoint.every=0)
+  sequences=$(sed -nE 's/^global_sequences = //p' "$configs/bench-$2.toml")
+  ((sequences >= $3)) || sequences=$3
+  [[ $1 == launch ]] && sets=(--set checkpoint.memory_every=1 --set checkpoint.keep=1
+                              --set checkpoint.every=$((steps * 2 / 3)))
+  rm -rf "$folder/run"
+  local before after TIMEFORMAT='%U %S'
+  before=$(head -1 /proc/stat)
+  { time "$trireme" "$1" "$configs/bench-$2.toml" --ranks "$3" --set run.steps="$steps" \
+    --set run.threads_per_rank=$((cores / $3)) --set run.eval_every=0 \
+    --set batch.global_sequences="$sequences" --set batch.micro_sequences=$((sequences / $3)) \
+    "${sets[@]}" --out "$folder/run" >/dev/null 2>"$folder/log"; } 2>"$folder/times" ||
+    { cat "$folder/log" >&2; exit 1; }
+  after=$(head -1 /proc/stat)
+  # Of all time of the cores, in 1/100 s: what was neither idle nor spent by the run.
+  local others
+  others=$(awk -v before="$before" -v after="$after" '{
+      split(before, b)
+      split(after, a)
+      for (i = 2; i <= 9; i++) all += a[i] - b[i]
+      print 1 - (a[5] - b[5] + a[6] - b[6] + 100 * ($1 + $2)) / all
+    }' "$folder/times")
+  grep '"event":"train"' "$folder/run/metrics.jsonl" |
+    sed -E 's/.*"step":([0-9]+),.*"time":([0-9.]+).*/\1 \2/' | awk -v others="$others" '
+      $1 == 3 { first = last = $2 }
+      $1 > 3 { d[++n] = $2 - last; last = $2 }
+      END {
+        for (i = 2; i <= n; i++) {
+          t = d[i]
+          for (j = i - 1; j > 0 && d[j] > t; j--) d[j + 1] = d[j]
+          d[j + 1] = t
+        }
+        printf "%.1f %.1f %.3f\n", 1e3 * (last - first) / n, 1e3 * d[int((n + 1) / 2)], others
+      }'
+}
+median() {
+  sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'
+}
+
+for case in "${cases[@]}"; do
+  shape=${case%:*} ranks=${case#*:}
+  : >"$folder/ratios"
+  for ((pair = 1; pair <= pairs; pair++)); do
+    order=(train launch)
+    ((pair % 2 == 0)) && order=(launch train)
+    for command in "${order[@]}"; do
+      runs "$command" "$shape" "$ranks" >"$folder/$command" || exit 1
+    done
+    paste -d' ' "$folder/train" "$folder/launch" | awk -v pair="$pair" -v list="$folder/ratios" '{
+      printf "  pair %d: train %.1f ms a step (median %.1f), launch %.1f ms (median %.1f), " \
+             "ratio %.4f (medians %.4f)", pair, $1, $2, $4, $5, $4 / $1, $5 / $2
+      if ($3 > 0.03 || $6 > 0.03) {
+        printf "; others took %.0f and %.0f %% of the cores: not counted\n", 100 * $3, 100 * $6
+      } else {
+        printf "\n"
+        print $4 / $1 >>list
+      }
+    }'
+  done
+  number=$(wc -l <"$folder/ratios")
+  ((number > 0)) || { echo "$shape, ranks: $ranks: no pair counts"; continue; }
+  ((counted += number))
+  ratio=$(median <"$folder/ratios")
+  echo "$shape, ranks: $ranks: median of $number pairs: $(awk "BEGIN {
+    printf \"%+.2f %%\", 100 * ($ratio - 1)}")"
+  awk "BEGIN {exit !($ratio > 1.02)}" && { echo "FAILED: more than 2 %"; failed=1; }
+done
+((counted > 0)) || { echo "skipped: the machine is busy"; exit 77; }
+exit $failed
