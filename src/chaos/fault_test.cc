@@ -97,6 +97,7 @@ TEST(FaultNeeds, NameWhatTheJobLacks) {
   };
   EXPECT_NE(why(FaultKind::Flip, {}).find("set checkpoint.every"), std::string::npos);
   EXPECT_NE(why(FaultKind::Disk, {}).find("set checkpoint.every"), std::string::npos);
+  EXPECT_NE(why(FaultKind::Point, {.num_ranks = 1}).find("set --ranks 2"), std::string::npos);
   EXPECT_NE(why(FaultKind::Flip, {.saves_to_disk = true, .kept = 1}).find("checkpoint.keep = 2"),
             std::string::npos);
   EXPECT_EQ(why(FaultKind::Flip, {.saves_to_disk = true, .kept = 2}), "");

@@ -61,8 +61,10 @@ std::string missing_for(FaultKind kind, const JobFacts& job) {
   switch (kind) {
     case FaultKind::Kill:
     case FaultKind::Stop:
-    case FaultKind::Point:
       return "";
+    case FaultKind::Point:
+      if (job.num_ranks >= 2) return "";
+      return "a rank that dies at a point must have others beside it; set --ranks 2";
     case FaultKind::Partition:
       if (job.may_move) return missing_for_partition();
       return "ranks move to other hosts, which changes last bits; set run.reproducible = "

@@ -13,6 +13,7 @@ struct JobFacts {
   bool saves_to_memory = false;  // during the run
   int64_t kept = 0;              // checkpoints on disk
   bool may_move = false;         // the numbers do not depend on the hosts of the ranks
+  int num_ranks = 2;
 };
 
 // Refuses kinds of faults that this machine or this job cannot have, and says what is missing.

@@ -124,6 +124,13 @@ class Chaos {
     TRIREME_TRY_DONE(run_disturbed(signals));
     if (is_interrupted_) return kStoppedExitCode;
     io_.out << (options_.json ? chaos_json(report_) : chaos_text(report_));
+    const size_t num_points = report_.plan.points.size(), num_visited = report_.faults.size();
+    if (has_only_points() && !options_.most_faults && num_visited < num_points) {
+      io_.err << fmt::format(
+          "warning: the job has ended before ranks could die at {} of {} points; make it longer "
+          "with --steps or --duration\n",
+          num_points - num_visited, num_points);
+    }
     if (!report_.is_good()) {
       io_.err << last_lines(folder_ + "/storm.log");
       print_error(fmt::format("the job has not survived all faults with the same numbers; {}/"
@@ -140,10 +147,11 @@ class Chaos {
            report_.plan.kinds.end();
   }
 
+  bool has_only_points() const { return report_.plan.kinds == std::vector{FaultKind::Point}; }
+
   // Points alone are visited once each.
   int64_t most_faults() const {
-    const bool has_only_points = report_.plan.kinds == std::vector{FaultKind::Point};
-    return has_only_points ? int64_t(report_.plan.points.size()) : INT64_MAX;
+    return has_only_points() ? int64_t(report_.plan.points.size()) : INT64_MAX;
   }
 
   Status run_oracle(const TakenSignals& signals) {
@@ -292,7 +300,8 @@ JobFacts facts_of(const RunConfig& config) {
   return {.saves_to_disk = config.checkpoint.every != 0,
           .saves_to_memory = wants_memory_checkpoints(config),
           .kept = config.checkpoint.keep,
-          .may_move = config.run.reproducible != Reproducible::Fixed};
+          .may_move = config.run.reproducible != Reproducible::Fixed,
+          .num_ranks = epoch_layout_of(config).num_ranks()};
 }
 
 Result<std::vector<CrashPoint>> wanted_points(const ChaosOptions& options, const FaultPlan& plan,
