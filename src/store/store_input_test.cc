@@ -143,5 +143,19 @@ TEST(StoreInput, MoreLossesThanTheCodeBearsAndAReplacedFileAreErrors) {
       << replaced.error().message;
 }
 
+// Where its bytes lie otherwise in their blocks, a reader would take others for them.
+TEST(StoreInput, TheSameBytesAtAnotherPlaceAreRefused) {
+  const TestStore test({2, 1});
+  const std::string content = random_bytes(1, 60'000);
+  ASSERT_TRUE(put_content(test, {test.made("f", content)}).ok());
+  const auto input = input_of(test, "f", 0).value();
+  ASSERT_TRUE(
+      put_content(test, {test.made("pad", random_bytes(2, 700)), test.made("f", content)}).ok());
+  const Status moved = compare_ranges(*input, content, 1, 20);
+  ASSERT_FALSE(moved.ok());
+  EXPECT_NE(moved.error().message.find("written again"), std::string::npos)
+      << moved.error().message;
+}
+
 }  // namespace
 }  // namespace trireme
