@@ -23,6 +23,7 @@
 #include "cli/train_command.h"
 #include "compile/run_plan.h"
 #include "goodput/measured_share.h"
+#include "store/store_path.h"
 
 namespace trireme {
 
@@ -37,6 +38,9 @@ constexpr int64_t kDiskSlack = int64_t{1} << 20;
 constexpr std::chrono::milliseconds kPause(5);
 
 Status check_options(const ChaosOptions& options) {
+  if (is_store_url(options.out)) {
+    return usage("--out " + options.out + ": both runs are compared on this host; name a folder");
+  }
   if (!(options.mtbf_s >= kLeastMtbfS && options.mtbf_s <= kMostMtbfS)) {
     return usage(fmt::format("--mtbf {}: expected {} to {:g} seconds between two faults",
                              options.mtbf_s, kLeastMtbfS, kMostMtbfS));

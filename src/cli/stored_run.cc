@@ -119,7 +119,7 @@ Status StoredRun::finish() {
 Status take_stored_out(RunConfigOptions& config, std::string& out) {
   if (!is_store_url(out)) return Done{};
   TRIREME_TRY(url, run_in_store(out));
-  config.overrides.push_back(fmt::format("checkpoint.store=\"{}\"", out));
+  config.overrides.push_back("checkpoint.store=" + out);
   out = fmt::format("runs/{}/{}", url.store, url.path);
   return Done{};
 }

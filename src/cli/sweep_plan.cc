@@ -8,6 +8,7 @@
 #include "api/this_machine.h"
 #include "schema/run_config_text.h"
 #include "session/session.h"
+#include "store/store_path.h"
 #include "sweep/sweep_points.h"
 
 namespace trireme {
@@ -19,6 +20,9 @@ Status check_options(const SweepOptions& options) {
     return usage(
         "nothing is swept: name a key and its values, such as --over optim.lr=1e-4..1e-2:log5, or "
         "test a range of learning rates with --lr-range 1e-6..1");
+  }
+  if (is_store_url(options.out)) {
+    return usage("--out " + options.out + ": the trials are compared on this host; name a folder");
   }
   if (!options.over.empty() && has_range) {
     return usage("--lr-range is a single run and takes no --over; run one after the other");
