@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "agent/agent_channel.h"
+#include "agent/agent_listener.h"
 #include "agent/job_member.h"
 #include "agent/memory_folder.h"
 #include "agent/taken_signals.h"
@@ -32,15 +33,22 @@ void outlive_the_shell() {
 
 struct Invitation {
   JobTerms terms;
-  std::string interface;  // through which this host reaches the others
+  Socket listener;  // at which this host is reached by the others
 };
 
 // Waits for the terms of the job, which a launcher tells once all its hosts have come.
 Result<Invitation> ask_for_terms(const HostAgentOptions& options, const TakenSignals& signals,
                                  Deadline deadline) {
+  Socket listener;
+  if (!options.listen.empty()) {  // a wrong address is refused before this host joins
+    TRIREME_TRY(given, listen_for_agents(options.listen, false));
+    listener = std::move(given);
+  }
   TRIREME_TRY(socket, connect_to(options.join, deadline));
-  std::string interface = own_address(socket);
-  interface.resize(interface.rfind(':'));
+  if (!listener.is_open()) {
+    TRIREME_TRY(usual, listen_for_agents(interface_of(own_address(socket)), false));
+    listener = std::move(usual);
+  }
   TRIREME_TRY_DONE(
       greet(socket, options.secret, {.purpose = Purpose::Agent}, Deadline::after(kGreetS)));
   AgentChannel channel(std::move(socket));
@@ -50,7 +58,7 @@ Result<Invitation> ask_for_terms(const HostAgentOptions& options, const TakenSig
     if (const auto message = channel.next()) {
       if (message->head.kind != AgentMessageKind::Terms) continue;
       TRIREME_TRY(terms, check_terms(message->text()));
-      return Invitation{std::move(terms), interface};
+      return Invitation{std::move(terms), std::move(listener)};
     }
     while (const int signal = signals.next()) {
       if (signal == SIGINT || signal == SIGTERM) {
@@ -96,7 +104,6 @@ Result<RanksEnd> run_host_agent(const HostAgentOptions& options) {
   TRIREME_TRY_DONE(enter(terms.folder, options.name));
   TRIREME_TRY(layouts, options.layouts_of(terms));
   TRIREME_TRY(coord, open_coord(terms.coord, terms.coord_keys));
-  TRIREME_TRY(listener, listen_at(invitation.interface + ":0"));
   // It outlives the ranks. Ranks without one keep no checkpoints in memory.
   const Result<MemoryFolder> memory = MemoryFolder::make();
   if (!memory.ok() && options.log) options.log(memory.error().message);
@@ -111,7 +118,8 @@ Result<RanksEnd> run_host_agent(const HostAgentOptions& options) {
                        .memory_folder = memory.ok() ? memory->path() : "",
                        .classify = options.classify,
                        .log = options.log};
-  JobMember job(std::move(member), Reception(std::move(listener), options.secret, options.log), {},
+  JobMember job(std::move(member),
+                Reception(std::move(invitation.listener), options.secret, options.log), {},
                 std::move(coord), signals, page);
   TRIREME_TRY(end, job.run());
   end.run_dir = run_dir;

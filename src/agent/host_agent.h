@@ -13,6 +13,7 @@ namespace trireme {
 // The options of an agent, which brings its host into a job that another host has launched.
 struct HostAgentOptions {
   std::string join;          // HOST:PORT of any agent of the job
+  std::string listen;        // HOST or HOST:PORT of this host; "": that by which it reaches `join`
   std::string secret;        // of the job
   std::string name;          // of this host in the job
   std::string host;          // name of this host for users

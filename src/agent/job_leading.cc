@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "agent/agent_listener.h"
 #include "agent/job_coord.h"
 #include "agent/job_member.h"
 #include "agent/rank_exit_code.h"
@@ -80,9 +81,8 @@ void JobMember::begin_to_lead() {
     (void)host.take_news();  // living() is what is left of it
     hosts_->add(host, one.slots);
   }
-  std::string interface = reception_.address();
-  interface.resize(interface.rfind(':'));
-  Result<Rendezvous> rendezvous = Rendezvous::open(interface + ":0", options_.secret, options_.log);
+  const std::string address = interface_of(reception_.address()) + ":0";
+  Result<Rendezvous> rendezvous = Rendezvous::open(address, options_.secret, options_.log);
   if (!rendezvous.ok()) return end_with(rendezvous.error());
   keep_left_out();
   leader_.emplace(processes_, *hosts_, std::move(*rendezvous), options_.secret, page_,

@@ -50,8 +50,10 @@ OwnHost::Process* OwnHost::find(int64_t process) {
 }
 
 Status OwnHost::start(int64_t process, const TcpPlace& place, int ranks_on_host) {
+  TcpPlace here = place;
+  here.host = interface_;
   TRIREME_TRY(rank, start_rank({.command = command_,
-                                .place = place,
+                                .place = here,
                                 .ranks_on_host = ranks_on_host,
                                 .page = page_.fd(),
                                 .memory_folder = memory_folder_,

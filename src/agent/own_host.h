@@ -24,6 +24,10 @@ class OwnHost : public RankHost {
   // A folder for the checkpoints that its ranks keep in memory (MemoryFolder).
   void set_memory_folder(std::string path) { memory_folder_ = std::move(path); }
 
+  // The address of this host at which its ranks are reached by those of other hosts; "": that by
+  // which they reach the rendezvous.
+  void set_interface(std::string host) { interface_ = std::move(host); }
+
   const std::string& name() const override { return name_; }
   Status start(int64_t process, const TcpPlace& place, int ranks_on_host) override;
   void send_order(int64_t process, const EpochOrder& order) override;
@@ -65,6 +69,7 @@ class OwnHost : public RankHost {
   const SharedJobPage& page_;
   const sigset_t& mask_;
   std::string memory_folder_;  // "": none
+  std::string interface_;
   std::string heir_;
   std::string run_dir_;  // "": evidence is not kept
   int kept_before_ = 0;  // failures of which an earlier job has left evidence there

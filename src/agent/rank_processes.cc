@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "agent/agent_listener.h"
 #include "agent/job_coord.h"
 #include "agent/job_member.h"
 #include "agent/leader.h"
@@ -57,34 +58,15 @@ Status check_hosts(const RankProcesses& processes) {
                   processes.ranks, slots));
 }
 
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address.starts_with("[::1]");
-}
-
-bool is_wildcard(const std::string& address) {
-  return address.starts_with("0.0.0.0:") || address.starts_with("[::]:");
-}
-
-// Listens for the agents of other hosts. The address must lead other hosts here.
-Result<Socket> listen_for_agents(const RankProcesses& processes) {
-  std::string address = processes.others.listen;
-  if (address.empty()) address = processes.host;
-  const bool has_port = address.find(':') != std::string::npos;
-  TRIREME_TRY(listener, listen_at(has_port ? address : address + ":0"));
+// The name of this host is a guess, which may mean an address that only this host has.
+Result<Socket> listen_for_others(const RankProcesses& processes) {
+  const OtherHosts& others = processes.others;
+  if (!others.listen.empty()) return listen_for_agents(others.listen, false);
   const bool needs_others =
-      processes.others.agents > 0 ||
-      std::any_of(processes.others.named.begin(), processes.others.named.end(),
+      others.agents > 0 ||
+      std::any_of(others.named.begin(), others.named.end(),
                   [&](const NamedHost& host) { return !is_this_host(processes, host.name); });
-  const std::string own = own_address(listener);
-  const bool is_guessed = processes.others.listen.empty();
-  if (is_wildcard(own) || (needs_others && is_guessed && is_loopback(own))) {
-    return usage(
-        fmt::format("the name or address of this host, {}, means {} here, to which other hosts "
-                    "cannot connect; give --listen with an address of this host that they can "
-                    "reach",
-                    address, own));
-  }
-  return std::move(listener);
+  return listen_for_agents(processes.host, needs_others);
 }
 
 JobTerms terms_of(const RankProcesses& processes, bool leads_without_ranks) {
@@ -235,7 +217,7 @@ Result<RanksEnd> run_on_hosts(const RankProcesses& processes, const std::string&
   JobTerms terms = terms_of(processes, !is_named);
   TRIREME_TRY(coord, open_coord(terms.coord, terms.coord_keys));
   TRIREME_TRY_DONE(take_coord(*coord, terms));
-  TRIREME_TRY(listener, listen_for_agents(processes));
+  TRIREME_TRY(listener, listen_for_others(processes));
   Reception reception(std::move(listener), secret, processes.log);
   if (processes.note) {
     processes.note(others.secret.empty() ? fmt::format("status: trireme status {}", others.run_dir)

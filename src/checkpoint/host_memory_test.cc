@@ -13,28 +13,32 @@ namespace fs = std::filesystem;
 
 class HostMemoryTest : public HostsTest {
  protected:
-  // What the hosts hold, without those of `lost`.
-  std::vector<HeldPart> held(uint32_t lost) {
+  // What a host holds, as it tells the others.
+  HeldPart held_by(int host) {
+    std::vector<std::string> problems;
+    const auto found = find_parts(fs::path(folder(host)).parent_path(), 11, problems);
+    if (found.empty()) return {};
+    const Result<HeldPart> part = check_part(found.front(), 1, nullptr, problems);
+    return part.ok() ? parse_held_part(print_held_part(*part), record_).value() : HeldPart{};
+  }
+
+  std::vector<HeldPart> held() {
     std::vector<HeldPart> parts;
-    for (int host = 0; host < int(record_.hosts.size()); ++host) {
-      if ((lost >> host & 1) != 0) continue;
-      std::vector<std::string> problems;
-      const auto found = find_parts(fs::path(folder(host)).parent_path(), 11, problems);
-      if (found.empty()) {
-        parts.push_back({});
-        continue;
-      }
-      const Result<HeldPart> part = check_part(found.front(), 1, nullptr, problems);
-      parts.push_back(part.ok() ? parse_held_part(print_held_part(*part), record_).value()
-                                : HeldPart{});
+    for (int host = 0; host < int(record_.hosts.size()); ++host) parts.push_back(held_by(host));
+    return parts;
+  }
+
+  static std::vector<HeldPart> without(uint32_t lost, const std::vector<HeldPart>& whole) {
+    std::vector<HeldPart> parts;
+    for (size_t host = 0; host < whole.size(); ++host) {
+      if ((lost >> host & 1) == 0) parts.push_back(whole[host]);
     }
     return parts;
   }
 
   // Rebuilds on the hosts that are left, and reads everything on the first of them, or a part on
   // every one of them.
-  std::string problem_of_resume(uint32_t lost) {
-    const std::vector<HeldPart> parts = held(lost);
+  std::string problem_of_resume(const std::vector<HeldPart>& parts) {
     const Result<RebuildPlan> plan = plan_rebuild(record_, index_, parts);
     if (!plan.ok()) return plan.error().message;
     std::vector<std::string> today;
@@ -49,7 +53,7 @@ class HostMemoryTest : public HostsTest {
         const bool is_part = name.starts_with("parity-") ||
                              (plan->holder_of.contains(name) &&
                               plan->holder_of.at(name) == int(at) && !plan->rebuilt.contains(name));
-        if (is_part) fs::copy(entry.path(), today.back() + "/" + name);
+        if (is_part) fs::create_hard_link(entry.path(), today.back() + "/" + name);
       }
     }
     apply_moves(plan->moves, today);
@@ -88,11 +92,14 @@ class HostMemoryTest : public HostsTest {
   }
 };
 
+// Every set of at most m hosts, and every one of m + 1 hosts, which is refused.
 TEST_F(HostMemoryTest, AnyLossOfAtMostMHostsIsRebuiltAndReadByTheOthers) {
-  for (const auto& [k, m] : {std::pair{1, 1}, {2, 1}, {4, 2}}) {
-    save(k + m, k, m);
+  for (const auto& [k, m] : {std::pair{1, 1}, {2, 1}, {4, 2}, {8, 3}}) {
+    save(k + m, k, m, m < 3 ? 2 : 1);
+    const std::vector<HeldPart> whole = held();
     for (uint32_t lost = 0; lost + 1 < uint32_t{1} << (k + m); ++lost) {
-      const std::string problem = problem_of_resume(lost);
+      if (std::popcount(lost) > m + 1) continue;
+      const std::string problem = problem_of_resume(without(lost, whole));
       if (std::popcount(lost) <= m) {
         ASSERT_EQ(problem, "") << k << "+" << m << " without " << lost;
       } else {
@@ -109,7 +116,7 @@ TEST_F(HostMemoryTest, GroupsAreRebuiltByThemselves) {
   save(5, 1, 1);
   for (int a = 0; a < 5; ++a) {
     for (int b = 0; b < 5; ++b) {
-      const std::string problem = problem_of_resume(1u << a | 1u << b);
+      const std::string problem = problem_of_resume(without(1u << a | 1u << b, held()));
       EXPECT_EQ(problem.empty(), a == b || a % 2 != b % 2) << a << " " << b << problem;
     }
   }
@@ -117,37 +124,37 @@ TEST_F(HostMemoryTest, GroupsAreRebuiltByThemselves) {
 
 TEST_F(HostMemoryTest, WithoutParityAllHostsAreNeeded) {
   save(3, 1, 0);
-  EXPECT_EQ(problem_of_resume(0), "");
-  EXPECT_EQ(problem_of_resume(1),
+  EXPECT_EQ(problem_of_resume(held()), "");
+  EXPECT_EQ(problem_of_resume(without(1, held())),
             "step 7 cannot be taken from memory: intact blocks are missing on h0, and there is no "
             "parity");
 }
 
-// Every byte of every file of a host: the shard, the parity, both of its checksums, the index and
-// the record. The state comes back from the other hosts all the same.
+// Every byte of every file of a host: the shards, the parity, its checksums, the index and the
+// record. One bit of each is flipped, a different one than in the byte before. After every 60th
+// the state is read back from what is left.
 TEST_F(HostMemoryTest, EveryFlippedByteOfAHostIsNoticedAndRepaired) {
   save(3, 2, 1);
-  const std::vector<HeldPart> whole = held(0);
+  std::vector<HeldPart> parts = held();
+  const HeldPart whole = parts[1];
   int64_t num_bytes = 0;
   for (const auto& entry : fs::directory_iterator(folder(1))) {
     const std::string path = entry.path(), original = bytes_in(path);
-    const size_t stride = std::max<size_t>(1, original.size() / 60);
-    for (size_t at = 0; at < original.size(); at += stride) {
+    for (size_t at = 0; at < original.size(); ++at) {
       std::string bytes = original;
-      bytes[at] = char(bytes[at] ^ 4);
+      bytes[at] = char(bytes[at] ^ 1 << at % 8);
       write_bytes(path, bytes);
-      const HeldPart part = held(0)[1];
+      parts[1] = held_by(1);
       const bool is_noticed =
-          part.host < 0 || part.blocks != whole[1].blocks || part.rows != whole[1].rows;
+          parts[1].host < 0 || parts[1].blocks != whole.blocks || parts[1].rows != whole.rows;
       ASSERT_TRUE(is_noticed) << path << " byte " << at;
-      if (at % (8 * stride) == 0) {
-        ASSERT_EQ(problem_of_resume(0), "") << path << " byte " << at;
+      if (num_bytes++ % 60 == 0) {
+        ASSERT_EQ(problem_of_resume(parts), "") << path << " byte " << at;
       }
-      ++num_bytes;
     }
     write_bytes(path, original);
   }
-  EXPECT_GT(num_bytes, 300);
+  EXPECT_GT(num_bytes, 2000);
 }
 
 // A parity file that has a checksum of its own is not taken for another one.
@@ -158,7 +165,7 @@ TEST_F(HostMemoryTest, APieceOfAnotherPlaceOrSaveIsRefused) {
        {folder(0) + "/" + parity_file_name(0, 0), folder(1) + "/" + parity_file_name(1, 0)}) {
     const std::string original = bytes_in(own);
     write_bytes(own, bytes_in(other));
-    EXPECT_FALSE(held(0)[1].rows[0]);
+    EXPECT_FALSE(held_by(1).rows[0]);
     write_bytes(own, original);
   }
   record_.own = 1;

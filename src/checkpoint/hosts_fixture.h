@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <set>
 
 #include "base/hash.h"
 #include "checkpoint/checkpoint_fixture.h"
@@ -26,13 +28,21 @@ inline void write_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// `folder_of` has the folder of each host of the moves.
+// `folder_of` has the folder of each host of the moves. Every file is read and written once.
 inline void apply_moves(std::span<const PartMove> moves,
                         const std::vector<std::string>& folder_of) {
+  std::map<std::string, std::string> files;
+  std::set<std::string> changed;
+  const auto bytes_at = [&](const std::string& path) -> std::string& {
+    const auto [file, is_new] = files.try_emplace(path);
+    if (is_new) file->second = bytes_in(path);
+    return file->second;
+  };
   for (const PartMove& move : moves) {
-    const std::string source = bytes_in(folder_of[size_t(move.from)] + "/" + move.source);
+    const std::string& source = bytes_at(folder_of[size_t(move.from)] + "/" + move.source);
     const std::string path = folder_of[size_t(move.to)] + "/" + move.target;
-    std::string target = bytes_in(path);
+    std::string& target = bytes_at(path);
+    changed.insert(path);
     const size_t end = size_t(move.target_offset + move.bytes);
     if (target.size() < end) target.resize(end);
     const std::span to(target.data() + move.target_offset, size_t(move.bytes));
@@ -40,8 +50,8 @@ inline void apply_moves(std::span<const PartMove> moves,
     add_product(move.coefficient,
                 std::as_bytes(std::span(source).subspan(size_t(move.source_offset), to.size())),
                 std::as_writable_bytes(to));
-    write_bytes(path, target);
   }
+  for (const std::string& path : changed) write_bytes(path, files[path]);
 }
 
 // A checkpoint of one tensor and its state over hosts of one or two ranks each. The ranks have
@@ -52,7 +62,7 @@ class HostsTest : public FolderTest {
 
   std::string folder(int host) const { return fmt::format("{}/host{}/step-000007", root(), host); }
 
-  void save(int num_hosts, int num_data, int num_parity) {
+  void save(int num_hosts, int num_data, int num_parity, int ranks_of_host = 2) {
     HostsRecord record{.step = 7,
                        .job = 11,
                        .epoch = 2,
@@ -62,7 +72,10 @@ class HostsTest : public FolderTest {
     int num_ranks = 0;
     for (int host = 0; host < num_hosts; ++host) {
       record.hosts.push_back({fmt::format("h{}", host), {num_ranks++}});
-      if (host + 1 < num_hosts) record.hosts.back().ranks.push_back(num_ranks++);
+      if (host + 1 == num_hosts) break;
+      for (int lane = 1; lane < ranks_of_host; ++lane) {
+        record.hosts.back().ranks.push_back(num_ranks++);
+      }
     }
     const Shape shape{int64_t(num_ranks) * kPart};
     values_.resize(size_t(shape[0]));

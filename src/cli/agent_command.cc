@@ -54,6 +54,7 @@ Result<int> run_agent(const AgentOptions& options, CommandIo& io) {
   }
   HostAgentOptions agent{
       .join = options.leader,
+      .listen = options.listen,
       .secret = io.launch.secret,
       .name = options.name.empty() ? host_name() : options.name,
       .host = host_name(),

@@ -293,6 +293,11 @@ Command agent_command() {
                        .value_name = "ADDRESS",
                        .doc = "HOST:PORT at which the launcher or another agent of the job listens",
                        .target = &options->leader},
+                      {.name = "listen",
+                       .value_name = "ADDRESS",
+                       .doc = "HOST or HOST:PORT of this host, as other hosts reach it and its "
+                              "ranks (default: the interface by which it reaches --join)",
+                       .target = &options->listen},
                       {.name = "name",
                        .value_name = "HOST",
                        .doc = "the name of this host in the job, instead of its host name",

@@ -42,15 +42,24 @@ struct SimulatedHost {
 // Watches a simulated job from outside. Its functions return the law that is broken, or "".
 class MembershipLaws {
  public:
-  explicit MembershipLaws(const std::vector<SimulatedHost>& hosts) : hosts_(hosts) {}
+  // `shortest_lease_s` is a lease by the fastest clock.
+  MembershipLaws(const std::vector<SimulatedHost>& hosts, double shortest_lease_s)
+      : hosts_(hosts), shortest_lease_s_(shortest_lease_s) {}
 
-  // The record was written into the Coord.
+  // The record was written into the Coord. An epoch that lacks several of the former members, and
+  // more than a third of them, was waited for during a lease.
   std::string on_record(double now_s, const std::string& text) {
     Result<MembershipRecord> record = parse_record(text);
     if (!record.ok()) return record.error().message;
-    record_ = std::move(record).value();
+    const MembershipRecord former = std::exchange(record_, std::move(record).value());
     claimed_s_.emplace(record_.claimed_epoch, now_s);
-    return "";
+    if (record_.formed.epoch == former.formed.epoch) return "";
+    const double waited_s = now_s - claimed_s_[record_.formed.epoch];
+    const int64_t missing = num_missing(former.formed);
+    const bool are_many = missing > 1 && 3 * missing > std::ssize(former.formed.members);
+    if (!are_many || waited_s >= shortest_lease_s_) return "";
+    return fmt::format("epoch {} begins without {} of {} members {:.3f} s after its claim",
+                       record_.formed.epoch, missing, former.formed.members.size(), waited_s);
   }
 
   // An epoch has one membership, and each host starts it once. It loses no committed step, and half
@@ -137,6 +146,13 @@ class MembershipLaws {
   static bool holds(const std::vector<SavedStep>& held, const SavedStep& saved) {
     return std::find(held.begin(), held.end(), saved) != held.end();
   }
+  // Members of the former epoch that the record neither has nor leaves out.
+  int64_t num_missing(const Membership& former) const {
+    return std::count_if(former.members.begin(), former.members.end(), [&](const Member& member) {
+      return record_.formed.find(member.agent) == nullptr &&
+             std::ranges::find(record_.left_out, member.agent) == record_.left_out.end();
+    });
+  }
   bool have_half_of(int64_t epoch, const std::vector<std::string>& names) const {
     const auto step = committed_in_.find(epoch);
     int64_t num_holding = 0;
@@ -150,6 +166,7 @@ class MembershipLaws {
   }
 
   const std::vector<SimulatedHost>& hosts_;
+  const double shortest_lease_s_;
   std::set<std::pair<int64_t, std::string>> starts_;  // epoch and host
   std::map<int64_t, Membership> started_;             // by epoch
   std::map<int64_t, double> claimed_s_;               // by epoch

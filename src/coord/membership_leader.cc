@@ -156,7 +156,8 @@ void MembershipLeader::gather(const MembershipView& view) {
       std::count_if(former.members.begin(), former.members.end(), [&](const Member& member) {
         return !has_answered(member.agent, view) && !left_out_.contains(member.agent);
       });
-  const bool are_many_missing = missing > 1 && 3 * missing > std::ssize(former.members);
+  const bool are_many_missing =
+      missing > 1 && double(missing) > options_.many_share * double(former.members.size());
   const bool is_first = former.epoch == 0 && std::ssize(answers_) < options_.num_expected;
   const double waits_s = options_.lease_s * (are_many_missing || is_first ? 1.0 : kWaitForAnswers);
   const bool are_all_here = all_have_answered(view) && !are_many_missing && !is_first;

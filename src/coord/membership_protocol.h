@@ -83,6 +83,9 @@ struct MembershipOptions {
   int64_t first_step = 1;  // of the first epoch
   double lease_s = 6.0;
   PlaceRanks place = place_on_all_slots;
+  // If more than this share of the members, and several, are missing at once, a whole lease is
+  // waited for them. Only tests change it.
+  double many_share = 1.0 / 3.0;
   // Safety rests on these two numbers; only tests change them.
   double run_share = 2.0 / 3.0;     // share of the lease after a renewal in which ranks may run
   double holder_share = 1.0 / 2.0;  // share of the holders without which no epoch is formed

@@ -90,6 +90,7 @@ const Mutation kMutations[] = {
     {"RanksRunBeyondTheLease", {.stops_before_lease = false}},
     {"NoHalfIsNeeded", {.needs_half = false}},
     {"VersionsAreNotCompared", {.compares_versions = false}},
+    {"ManyAreNotWaitedFor", {.waits_for_many = false}},
 };
 
 class MembershipMutation : public testing::TestWithParam<Mutation> {};

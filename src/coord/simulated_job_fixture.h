@@ -23,6 +23,7 @@ struct MembershipRules {
   bool stops_before_lease = true;  // ranks stop a third of the lease before it ends
   bool needs_half = true;          // no epoch without half of the holders
   bool compares_versions = true;   // the Coord refuses a write over another version
+  bool waits_for_many = true;      // a whole lease, if more than a third of the members are missing
 };
 
 // A job of a few agents in virtual time, on one thread: clocks that drift, messages and calls that
@@ -32,7 +33,10 @@ struct MembershipRules {
 class SimulatedJob {
  public:
   SimulatedJob(uint64_t seed, MembershipRules rules, bool keeps_trace = false)
-      : time_(seed, keeps_trace), rules_(rules), coord_(rules.compares_versions), laws_(hosts_) {
+      : time_(seed, keeps_trace),
+        rules_(rules),
+        coord_(rules.compares_versions),
+        laws_(hosts_, kLeaseS / kFastestRate) {
     coord_rate_ = uniform(0.95, 1.05);
     fault_every_s_ = uniform(0.2, 4.0);
     faults_end_s_ = uniform(6.0, 24.0);
@@ -63,13 +67,18 @@ class SimulatedJob {
   const MembershipLaws& laws() const { return laws_; }
 
   static constexpr double kLeaseS = 3.0;
+  static constexpr double kFastestRate = 1.07;  // of the clock of a host
   static constexpr double kProgressWithinS = 6 * kLeaseS;
   static constexpr double kLongestQuietDelayS = 0.01;
   static constexpr double kFailureS = 5.0;
 
  private:
   SimulatedJob(uint64_t seed, int num_hosts)
-      : time_(seed, true), coord_(true), laws_(hosts_), has_faults_(false), done_epoch_(2) {
+      : time_(seed, true),
+        coord_(true),
+        laws_(hosts_, kLeaseS / kFastestRate),
+        has_faults_(false),
+        done_epoch_(2) {
     add_hosts(num_hosts);
     time_.at(kFailureS, [this] { fail_ranks(int(time_.below(hosts_.size()))); });
   }
@@ -78,7 +87,7 @@ class SimulatedJob {
     for (int index = 0; index < num_hosts; ++index) {
       SimulatedHost& host = hosts_.emplace_back();
       host.name = fmt::format("h{}", index);
-      host.rate = uniform(0.93, 1.07);
+      host.rate = uniform(0.93, kFastestRate);
       host.offset_s = uniform(0.0, 100.0);
       time_.at(uniform(0.0, 0.5), [this, index] { boot(index); });
     }
@@ -110,6 +119,7 @@ class SimulatedJob {
                               .lease_s = kLeaseS};
     if (!rules_.stops_before_lease) options.run_share = 4.0;
     if (!rules_.needs_half) options.holder_share = 0.0;
+    if (!rules_.waits_for_many) options.many_share = 1.0;
     host.agent = std::make_unique<MembershipAgent>(options, host.storage);
     time_.note("{} boots with {} snapshots", host.name, host.storage.size());
     give(index, [](MembershipAgent& agent, double local_s) { return agent.on_tick(local_s); });

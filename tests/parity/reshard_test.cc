@@ -2,22 +2,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
-#include <map>
 #include <mutex>
 
 #include "data/synthetic_source.h"
 #include "kernels/kernel_table.h"
 #include "layout_case.h"
-#include "planner/make_plan.h"
+#include "resharded_state.h"
 #include "train/run_state.h"
 
 // Every layout resumes what every other layout has saved, and holds exactly its state.
 namespace trireme {
 namespace {
-
-using WholeState = std::map<std::string, std::vector<float>>;
 
 std::vector<Case> resharded_layouts() {
   using enum ScheduleKind;
@@ -67,53 +63,6 @@ std::vector<Case> resharded_layouts_of_experts() {
           {.family = "moe", .cp = 2, .ep = 2}};
 }
 
-// Every layout starts from its own seed, so no two of them save the same state. Only the mode
-// "fixed" allows three ranks.
-RunPlan seeded_plan(const Case& c, uint64_t seed) {
-  RunConfig config = config_of(c);
-  config.run.seed = seed;
-  config.run.reproducible = Reproducible::Fixed;
-  Result<RunPlan> plan = make_plan(config, {});
-  EXPECT_TRUE(plan.ok()) << c.name() << ": " << plan.error().message;
-  return std::move(plan).value();
-}
-
-WholeState state_in(const Checkpoint& checkpoint) {
-  WholeState all;
-  for (const auto& [name, tensor] : checkpoint.index().contents.tensors) {
-    std::vector<float>& values = all[name];
-    values.resize(size_t(tensor.shape.num_elements()));
-    const TensorRequest request{name, tensor.shape, DType::F32, Slice::whole(tensor.shape),
-                                values.data()};
-    const Status read = checkpoint.read({&request, 1});
-    EXPECT_TRUE(read.ok()) << read.error().message;
-  }
-  return all;
-}
-
-// Compares what one rank owns, also what another rank writes to checkpoints. Returns the number of
-// elements that this rank would write; -1 if an element differs.
-int64_t num_equal(const Engine& engine, const WholeState& whole) {
-  int64_t count = 0;
-  for (const OwnedTensors& owned : engine.owned()) {
-    const auto compare = [&](const std::string& name, const TensorRef& tensor_N) {
-      const std::vector<float>& values = whole.at(name);
-      for (int64_t i = 0; i < owned.count; ++i) {
-        const float& expected = values[size_t(global_element(owned, i))];
-        if (std::memcmp(&expected, tensor_N.as<float>() + i, sizeof(float)) != 0) return false;
-      }
-      if (owned.in_checkpoint) count += owned.count;
-      return true;
-    };
-    const std::string& name = owned.spec->name;
-    if (!compare(name, owned.master_N) || !compare("exp_avg/" + name, owned.exp_avg_N) ||
-        !compare("exp_avg_sq/" + name, owned.exp_avg_sq_N)) {
-      return -1;
-    }
-  }
-  return count;
-}
-
 // Loads every checkpoint into one layout, one after the other, and returns how many elements each
 // of them has in the right place.
 std::vector<int64_t> resume_all(const RunPlan& plan, const std::vector<Checkpoint>& saved,
@@ -135,12 +84,6 @@ std::vector<int64_t> resume_all(const RunPlan& plan, const std::vector<Checkpoin
   return counts;
 }
 
-int64_t num_elements(const WholeState& state) {
-  int64_t count = 0;
-  for (const auto& [name, values] : state) count += int64_t(values.size());
-  return count;
-}
-
 void expect_that_all_pairs_are_exact(const std::vector<Case>& layouts) {
   const std::filesystem::path root =
       std::filesystem::temp_directory_path() / fmt::format("trireme-reshard-{}", getpid());
@@ -149,7 +92,7 @@ void expect_that_all_pairs_are_exact(const std::vector<Case>& layouts) {
   std::vector<WholeState> states;
   for (const Case& from : layouts) {
     SCOPED_TRACE(from.name());
-    plans.push_back(seeded_plan(from, plans.size() + 1));
+    plans.push_back(seeded_plan(config_of(from), plans.size() + 1));
     const std::string folder = (root / std::to_string(plans.size())).string();
     run_layout(plans.back(), {.end = 1, .save_to = folder, .evaluates = false});
     Result<Checkpoint> checkpoint = Checkpoint::open(folder + "/step-000001");

@@ -21,6 +21,16 @@ on() {
     "${@:4}" 2>>"$folder/log" &
   job=$!
 }
+# listens HOST ADDRESS: no process of the host listens at another address, except for itself.
+listens() {
+  local address found=0
+  while read -r address; do
+    [[ $address == "$2":* ]] && found=1
+    [[ $address == "$2":* || $address == 127.* || $address == "[::1]":* ]] ||
+      fail "host $1 listens at $address"
+  done < <(ip netns exec "$1" ss -H -ltn | awk '{print $4}')
+  ((found)) || fail "host $1 does not listen at $2"
+}
 same_numbers() { cmp -s <(numbers calm) <(numbers "$1") || fail "$1 has other numbers"; }
 
 launch --ranks 4 --set run.stop_after=$steps --out "$folder/calm" 2>>"$folder/log"
@@ -46,6 +56,7 @@ on cut "" "${hosts[0]}:2,${hosts[1]}:2" --set run.comm_timeout_s=5 --set paralle
   --set parallel.pp=2 --set memory.limit_bytes=7000000
 num_shrunk() { grep -cE '"ranks":2,"layout":"dp=[12]' "$folder/cut/metrics.jsonl"; }
 reaches 20 cut
+for i in 0 1; do listens "${hosts[i]}" "${net%.0/24}.$((i + 1))"; done
 ip link set "${hosts[1]}" down
 until_has "host ${hosts[1]} +gone" "$trireme" status "$folder/cut"
 until_has '^1$' num_shrunk
@@ -85,14 +96,22 @@ job=$!
 TRIREME_SECRET=two "$trireme" agent --join "$gateway:7071" 2>"$folder/refused" </dev/null &&
   fail "a wrong secret is taken"
 grep -q 'the secrets differ' "$folder/refused" || fail "the refusal: $(<"$folder/refused")"
-for host in "${hosts[@]:0:2}"; do
-  "$shell" "$host" "$trireme" agent --join "$gateway:7071" --slots 1 2>>"$folder/log" &
+"$trireme" agent --join "$gateway:7071" --listen 0.0.0.0 2>"$folder/refused" </dev/null &&
+  fail "an agent listens on all interfaces"
+grep -q 'give --listen with an address' "$folder/refused" ||
+  fail "the refusal: $(<"$folder/refused")"
+# Their hosts have a second address, at which alone they are to be reached.
+for i in 0 1; do
+  ip -n "${hosts[i]}" addr add "${net%.0/24}.10$i/24" dev eth0
+  "$shell" "${hosts[i]}" "$trireme" agent --join "$gateway:7071" --listen "${net%.0/24}.10$i" \
+    --slots 1 2>>"$folder/log" &
 done
 # Whoever leads, the address answers what stands in the folder. A newer report may come in between.
 asked() { "$trireme" status "$gateway:7071" --json 2>>"$folder/log"; }
 same_status() { cmp -s <(asked) <("$trireme" status "$folder/hand" --json) && echo same; }
 until_has '"state":"running".*"training"' asked
 until_has '^same$' same_status
+for i in 0 1; do listens "${hosts[i]}" "${net%.0/24}.10$i"; done
 TRIREME_SECRET=two "$trireme" status "$gateway:7071" 2>"$folder/refused" &&
   fail "a wrong secret is told the status"
 grep -q 'the secrets differ' "$folder/refused" || fail "the refusal: $(<"$folder/refused")"
