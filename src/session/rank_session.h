@@ -76,6 +76,7 @@ class RankSession {
         engine_(plan_, world, *choice_.kernels, *data_.train, options_.out_dir),
         steps_(make_steps(engine_)) {
     preparing_.reset();
+    show_program();
   }
 
   Result<SessionResult> run();
@@ -99,6 +100,7 @@ class RankSession {
   void tell(const std::string& message) const;  // tells the user; only on rank 0
   void tell_crowding() const;
   void tell_notes() const;
+  void show_program() const;  // to the agent
   // Tells the text if the returned object lives too long; null if this is not rank 0.
   std::unique_ptr<SlowNote> note_if_slow(const std::string& text) const;
   std::string preparing_text() const;

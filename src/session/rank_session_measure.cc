@@ -10,6 +10,7 @@
 #include "calibrate/measure_run_kernels.h"
 #include "comm/calibrate_comm.h"
 #include "kernels/ceilings.h"
+#include "program/action_legend.h"
 #include "session/rank_hardware.h"
 #include "session/rank_session.h"
 
@@ -84,6 +85,17 @@ void RankSession::measure_machine() {
   note.reset();
   keep_measured();
   tell_scattered();
+}
+
+void RankSession::show_program() const {
+  if (options_.link == nullptr) return;
+  const int num_chunks = plan_.schedule.num_chunks;
+  std::vector<std::string> actions;
+  for (const Action& action : engine_.rank_plan().program) {
+    actions.push_back(
+        fmt::format("{} ({})", to_string(action, num_chunks), action_legend({action}, num_chunks)));
+  }
+  options_.link->program().show(actions);
 }
 
 std::unique_ptr<SlowNote> RankSession::note_if_slow(const std::string& text) const {
