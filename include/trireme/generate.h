@@ -20,6 +20,10 @@ struct GenerateRequest {
   // Called with the bytes of each token as soon as it is drawn. A character may consist of the
   // bytes of several tokens.
   std::function<void(std::string_view)> on_piece;
+  // Called with a sentence for the user if the model cannot read everything: once if the prompt is
+  // longer than the context of the model, of which it then fills the later half, and once if the
+  // context is full during generation.
+  std::function<void(const std::string&)> on_note;
 };
 
 // Returns the text that follows the prompt, without the prompt.

@@ -325,8 +325,9 @@ Result<std::vector<WatchedProcess>> check_watched(std::span<const std::byte> byt
     const bool is_possible =
         sample.rank >= -1 && sample.rank < kLargestTcpWorld && sample.stage >= 0 &&
         uint32_t(sample.phase) < uint32_t(kNumRankPhases) && is_number(sample.steps) &&
-        is_number(sample.computed_ns) && is_number(sample.step_ns) && sample.wait_group >= 0 &&
-        is_number(words.silent_ns) && is_number(words.budget_ns) && is_number(words.most_ns);
+        sample.action_code.back() == '\0' && is_number(sample.computed_ns) &&
+        is_number(sample.step_ns) && sample.wait_group >= 0 && is_number(words.silent_ns) &&
+        is_number(words.budget_ns) && is_number(words.most_ns);
     if (!is_possible) return wrong("what was seen of a rank has impossible values");
     watched.push_back({words.process,
                        {.sample = sample,

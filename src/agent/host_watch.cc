@@ -180,7 +180,7 @@ std::optional<RankVerdict> HostWatch::State::look(Watchdog& dog, int64_t look) {
       if (look % kStatEvery == 0 || !rank.stat) rank.stat = stat_of_process(rank.pid);
       const ProcessStat stat = rank.stat.value_or(ProcessStat{});
       observed.push_back({.process = rank.process,
-                          .sample = RankSample::of((*rank.pages)->progress),
+                          .sample = RankSample::of(**rank.pages),
                           .is_stopped = stat.is_stopped(),
                           .is_runnable = stat.state == 'R',
                           .awaits_disk = stat.state == 'D',
@@ -220,7 +220,7 @@ void HostWatch::State::collect() {
     must_collect = false;
     for (const auto* list : {&ended, &ranks}) {
       for (const Watched& one : *list) {
-        const RankSample sample = RankSample::of((*one.pages)->progress);
+        const RankSample sample = RankSample::of(**one.pages);
         const bool is_stopped = one.is_alive && one.stat && one.stat->is_stopped();
         who.push_back({sample.rank, one.pid, one.is_alive, is_stopped, one.pages, one.code});
       }
@@ -332,9 +332,10 @@ FailureEvidence HostWatch::remove(int64_t process, bool has_failed) {
   ended.is_alive = false;
   state_->ranks.erase(found);
   if (!has_failed) return evidence;
-  const RankSample sample = RankSample::of((*ended.pages)->progress);
+  const RankSample sample = RankSample::of(**ended.pages);
   evidence.phase = std::string(name_of(sample.phase));
   evidence.action = sample.action;
+  evidence.action_code = sample.action_text();
   evidence.call = int64_t(sample.calls);
   evidence.first_sample = sample.first_sample;
   evidence.num_samples = sample.num_samples;

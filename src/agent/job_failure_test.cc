@@ -7,6 +7,7 @@
 #include "agent/rank_link.h"
 #include "base/json_text.h"
 #include "failures/evidence_json.h"
+#include "watch/rank_sample.h"
 
 namespace trireme {
 namespace {
@@ -60,6 +61,7 @@ TEST(FailureLine, HasRoomInAnOrderWhateverWasSaid) {
   failure.evidence.corruption = wrong.corruption;
   EXPECT_LT(failure_line(failure, 1).size(), sizeof EpochOrder::failures);
   FailureEvidence evidence{.phase = "evaluate", .action = 1 << 20, .call = int64_t{1} << 50};
+  evidence.action_code.assign(RankSample{}.action_code.size() - 1, 'x');
   evidence.kernel_lines.assign(100, std::string(1000, 'x'));
   evidence.watchdog = std::string(1000, 'x');
   EXPECT_LT(json_text(evidence_json(evidence)).size(), sizeof RankReport::text);

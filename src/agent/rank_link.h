@@ -87,6 +87,8 @@ class RankLink {
   JobPage& page() const { return *page_; }
   // In which this rank shows where it is.
   ProgressPage& progress() const { return pages_->progress; }
+  // In which it shows what the actions of its program are called.
+  ProgramPage& program() const { return pages_->program; }
 
   void tell_joined(uint64_t epoch) const { tell(RankReport::Kind::Joined, epoch, ""); }
   void tell_failed(uint64_t epoch, const std::string& why) const {

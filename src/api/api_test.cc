@@ -110,6 +110,13 @@ TEST_F(Api, TextIsPreparedTrainedOnAndWritten) {
   const std::string text = generate(model, request);
   EXPECT_EQ(text, pieces);
   EXPECT_EQ(text, generate(model, request));
+  std::vector<std::string> notes;
+  const auto keep_note = [&](const std::string& note) { notes.push_back(note); };
+  generate(model, {.prompt = "aa", .num_tokens = 1, .on_note = keep_note});
+  EXPECT_TRUE(notes.empty());
+  generate(model, {.prompt = std::string(200, 'b'), .num_tokens = 1, .on_note = keep_note});
+  ASSERT_EQ(notes.size(), 1);
+  EXPECT_NE(notes[0].find("the context of the model has 16"), std::string::npos) << notes[0];
 }
 
 TEST_F(Api, EveryFailureIsOfItsKindAndSaysWhatToChange) {

@@ -4,7 +4,7 @@
 #include "checkpoint/find_checkpoint.h"
 #include "device/host.h"
 #include "models/sampling.h"
-#include "train/trainer.h"
+#include "train/generate.h"
 #include "trireme/generate.h"
 
 namespace trireme::api {
@@ -78,12 +78,14 @@ std::string generate(Model& model, const GenerateRequest& request) {
     std::string text;
     trireme::generate(loaded.ctx(), loaded.decoder(), tokenizer, sampler,
                       value_or_fail(tokenizer.encode(request.prompt)), request.num_tokens,
-                      [&](int32_t token) {
-                        const std::string_view piece = tokenizer.piece(token);
-                        text += piece;
-                        if (request.on_piece) request.on_piece(piece);
-                        return true;
-                      });
+                      {.emit =
+                           [&](int32_t token) {
+                             const std::string_view piece = tokenizer.piece(token);
+                             text += piece;
+                             if (request.on_piece) request.on_piece(piece);
+                             return true;
+                           },
+                       .note = request.on_note});
     return text;
   });
 }

@@ -3,24 +3,57 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <ostream>
+#include <sstream>
+#include <string_view>
+#include <utility>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/units.h"
 #include "cli/open_model.h"
 #include "cli/stop_texts.h"
 #include "device/host.h"
-#include "train/trainer.h"
+#include "train/generate.h"
 
 namespace trireme {
 namespace {
 
-Result<std::string> prompt_text(const GenerateOptions& options) {
-  if (options.prompt_file.empty()) return options.prompt;
-  if (options.prompt_file != "-") return read_text_file(options.prompt_file);
+// `option` names the file.
+Result<std::string> text_of(std::string_view option, const std::string& file) {
+  std::error_code ignored;
+  if (file != "-" && !std::filesystem::exists(file, ignored)) {
+    return usage(fmt::format("{} {}: no such file", option, file));
+  }
+  if (file != "-") return read_text_file(file);
   return std::string(std::istreambuf_iterator<char>(std::cin), {});
+}
+
+// Returns the prompts: one, or those of the lines of --prompts that are not empty.
+Result<std::vector<std::string>> prompt_texts(const GenerateOptions& options) {
+  const int num_sources = int(!options.prompt.empty()) + int(!options.prompt_file.empty()) +
+                          int(!options.prompts_file.empty());
+  if (num_sources > 1) {
+    return usage("--prompt, --file and --prompts each name what to continue: give one of them");
+  }
+  if (!options.prompt_file.empty()) {
+    TRIREME_TRY(text, text_of("--file", options.prompt_file));
+    return std::vector<std::string>{std::move(text)};
+  }
+  if (options.prompts_file.empty()) return std::vector<std::string>{options.prompt};
+  TRIREME_TRY(text, text_of("--prompts", options.prompts_file));
+  std::vector<std::string> prompts;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) prompts.push_back(std::move(line));
+  }
+  if (!prompts.empty()) return prompts;
+  return usage(fmt::format("--prompts {}: it has no prompt; write one prompt on each line",
+                           options.prompts_file));
 }
 
 Result<std::string> model_path(const GenerateOptions& options) {
@@ -36,45 +69,98 @@ Result<std::string> model_path(const GenerateOptions& options) {
   return options.model.empty() ? options.checkpoint : options.model;
 }
 
+std::string rate(int64_t num_tokens, double seconds) {
+  return format_rate(double(num_tokens) / std::max(seconds, 1e-9)) + " tokens/s";
+}
+
+// Prints how fast prompts were read and tokens generated. `is_list`: the prompts are those of
+// --prompts.
+void print_speed(const std::vector<GenerateReport>& reports, bool is_list, std::ostream& out) {
+  GenerateReport sum;
+  for (const GenerateReport& report : reports) {
+    sum.prompt_tokens += report.prompt_tokens;
+    sum.new_tokens += report.new_tokens;
+    sum.decoded_tokens += report.decoded_tokens;
+    sum.first_token_s += report.first_token_s;
+    sum.decode_s += report.decode_s;
+  }
+  if (sum.first_token_s > 0.0) {
+    const std::string names = is_list ? fmt::format("{} prompts", reports.size()) : "prompt";
+    out << fmt::format("{}: {} tokens, first token after {}{}: {}\n", names, sum.prompt_tokens,
+                       format_seconds(sum.first_token_s / double(reports.size())),
+                       is_list ? " (mean)" : "", rate(sum.prompt_tokens, sum.first_token_s));
+  }
+  const std::string names = is_list ? fmt::format("{} texts", reports.size()) : "text";
+  out << fmt::format("{}: {} tokens", names, sum.new_tokens);
+  if (sum.decoded_tokens > 0) {
+    out << fmt::format(", {} drawn after the first in {}: {}", sum.decoded_tokens,
+                       format_seconds(sum.decode_s), rate(sum.decoded_tokens, sum.decode_s));
+  }
+  out << "\n";
+}
+
 }  // namespace
 
 Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
-  const SamplingOptions sampling{options.temperature, options.top_k, options.top_p, options.seed,
-                                 options.repeat_penalty};
+  SamplingOptions sampling{options.temperature, options.top_k, options.top_p, options.seed,
+                           options.repeat_penalty};
   TRIREME_TRY(path, model_path(options));
   TRIREME_TRY_DONE(check_sampling(sampling));
-  TRIREME_TRY(stops, StopTexts::make(options.stops));
+  TRIREME_TRY_DONE(StopTexts::make(options.stops));
   if (options.num_tokens < 0) {
     return Error{
         ErrorKind::Usage,
         fmt::format("--tokens {} must not be negative: it is the number of tokens to generate",
                     options.num_tokens)};
   }
-  TRIREME_TRY(prompt, prompt_text(options));
+  TRIREME_TRY(texts, prompt_texts(options));
+  const auto longest = std::max_element(
+      texts.begin(), texts.end(),
+      [](const std::string& a, const std::string& b) { return a.size() < b.size(); });
   const int num_threads = options.threads > 0 ? options.threads : num_available_cores();
+  const int64_t begin_ns = monotonic_ns();
   TRIREME_TRY(loaded, open_model(path,
                                  {.precision = options.precision,
-                                  // The prompt has at most one token per byte.
-                                  .most_tokens = int64_t(prompt.size()) + options.num_tokens + 2,
+                                  // A prompt has at most one token per byte.
+                                  .most_tokens = int64_t(longest->size()) + options.num_tokens + 2,
                                   .num_threads = num_threads},
                                  io));
   TRIREME_TRY(tokenizer, loaded->tokenizer());
-  TRIREME_TRY(tokens, tokenizer->encode(prompt));
-  TokenSampler sampler(sampling, tokenizer->vocab_size());
+  const bool is_list = !options.prompts_file.empty();
+  const auto label = [&](size_t index) {
+    return is_list ? fmt::format("prompt {}: ", index + 1) : std::string();
+  };
+  std::vector<std::vector<int32_t>> prompts;
+  for (const std::string& text : texts) {
+    Result<std::vector<int32_t>> tokens = tokenizer->encode(text);
+    if (!tokens.ok()) {
+      return Error{tokens.error().kind, label(prompts.size()) + tokens.error().message};
+    }
+    prompts.push_back(std::move(*tokens));
+  }
+  io.err << fmt::format("model: loaded in {}\n",
+                        format_seconds(double(monotonic_ns() - begin_ns) * 1e-9));
 
-  io.out << prompt << std::flush;
-  const int64_t begin_ns = monotonic_ns();
-  int64_t num_generated = 0;
-  generate(loaded->ctx(), loaded->decoder(), *tokenizer, sampler, tokens, options.num_tokens,
-           [&](int32_t token) {
-             io.out << stops.add(tokenizer->piece(token)) << std::flush;
-             ++num_generated;
-             return !stops.has_stopped();
-           });
-  io.out << stops.rest() << "\n" << std::flush;
-  const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
-  io.err << fmt::format("{} tokens in {}: {} tokens/s\n", num_generated, format_seconds(seconds),
-                        format_rate(double(num_generated) / std::max(seconds, 1e-9)));
+  std::vector<GenerateReport> reports;
+  for (size_t k = 0; k < texts.size(); ++k) {
+    if (is_list) {
+      io.out << (k == 0 ? "" : "\n") << fmt::format("== prompt {} of {} ==\n", k + 1, texts.size());
+    }
+    io.out << texts[k] << std::flush;
+    sampling.seed = options.seed + k;
+    TokenSampler sampler(sampling, tokenizer->vocab_size());
+    TRIREME_TRY(stops, StopTexts::make(options.stops));
+    reports.push_back(generate(
+        loaded->ctx(), loaded->decoder(), *tokenizer, sampler, prompts[k], options.num_tokens,
+        {.emit =
+             [&](int32_t token) {
+               io.out << stops.add(tokenizer->piece(token)) << std::flush;
+               return !stops.has_stopped();
+             },
+         .note = [&](const std::string& sentence) { io.err << label(k) << sentence << "\n"; }}));
+    io.out << stops.rest() << "\n" << std::flush;
+  }
+  print_speed(reports, is_list, io.err);
   return 0;
 }
 

@@ -15,18 +15,20 @@ struct GenerateOptions {
   std::string checkpoint;  // the same path as the option --checkpoint
   std::string precision;   // a value of precision.compute; "": the dtype of the model
   std::string prompt;
-  std::string prompt_file;  // "-": standard input
+  std::string prompt_file;   // "-": standard input
+  std::string prompts_file;  // several prompts, one on each line; "-": standard input
   int64_t num_tokens = 128;
   double temperature = 1.0;  // 0: always the most likely token
   int64_t top_k = 0;         // 0: all tokens
   double top_p = 1.0;
   double repeat_penalty = 1.0;     // see SamplingOptions
   std::vector<std::string> stops;  // the output ends before the first of these texts
-  uint64_t seed = 0;
-  int threads = 0;  // 0: all cores
+  uint64_t seed = 0;               // of the first prompt; the next one has seed + 1
+  int threads = 0;                 // 0: all cores
 };
 
-// Streams text to `out` and prints tokens per second to `err`.
+// Streams text to `out`. Prints to `err` how fast the prompt was read and how fast the tokens after
+// the first one came, and what the context of the model cannot hold.
 Result<int> run_generate(const GenerateOptions& options, CommandIo& io);
 
 }  // namespace trireme

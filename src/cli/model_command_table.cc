@@ -15,6 +15,14 @@ Command generate_command() {
   return {
       .name = "generate",
       .summary = "Continue a prompt with a trained model.",
+      .details =
+          "The text goes to standard output. Standard error gets the speed of reading the prompt, "
+          "up to the first token, and the speed of the tokens after it. A prompt that is longer "
+          "than the context of the model (model.seq_len) is cut to its last tokens, which fill "
+          "half "
+          "of the context. A context that becomes full goes on with its later half. Standard error "
+          "says both. Prompt K of --prompts has the text that it has alone with the seed N + K - "
+          "1.",
       .arguments = {{.name = "MODEL",
                      .doc = "a checkpoint, a run directory, whose newest checkpoint is used, "
                             "RUN_DIR/best, its checkpoint with the lowest validation loss, or a "
@@ -43,6 +51,12 @@ Command generate_command() {
                    .value_name = "FILE",
                    .doc = "read the prompt from this file; - means standard input",
                    .target = &options->prompt_file,
+                   .completion = Completion::File},
+                  {.name = "prompts",
+                   .value_name = "FILE",
+                   .doc = "continue each line of this file that is not empty; - means standard "
+                          "input",
+                   .target = &options->prompts_file,
                    .completion = Completion::File},
                   {.name = "tokens",
                    .letter = 'n',
@@ -77,7 +91,8 @@ Command generate_command() {
                    .target = &options->seed},
                   threads_option(options->threads)},
       .examples = {"trireme generate runs/demo -p 'It is a truth' -n 100 --temp 0.8",
-                   "trireme generate runs/demo/best -p 'Dear ' --stop '.' --repeat-penalty 1.1"},
+                   "trireme generate runs/demo/best -p 'Dear ' --stop '.' --repeat-penalty 1.1",
+                   "trireme generate runs/demo --prompts prompts.txt -n 50"},
       .run = [options](CommandIo& io) { return run_generate(*options, io); }};
 }
 

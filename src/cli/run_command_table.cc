@@ -117,6 +117,12 @@ Command sweep_command() {
                    .value_name = "N",
                    .doc = "with --lr-range: how many steps it has, instead of run.steps",
                    .target = &options->steps},
+                  {.name = "resume",
+                   .value_name = "CHECKPOINT",
+                   .doc = "a fine-tuning: every trial begins with the weights of this checkpoint, "
+                          "as train --resume does",
+                   .target = &options->resume,
+                   .completion = Completion::Folder},
                   set_option(options->config.overrides),
                   ranks_option(options->config.ranks),
                   {.name = "out",

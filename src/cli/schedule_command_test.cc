@@ -1,5 +1,6 @@
 #include "cli/schedule_command.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -37,6 +38,71 @@ TEST(ScheduleCommand, PrintsEveryKindInEveryFormat) {
     options.format = ScheduleFormat::Svg;
     EXPECT_EQ(output(options).rfind("<svg", 0), 0u) << kind;
   }
+}
+
+// Returns the number behind ` name="` in the attributes of an element.
+double attribute(const std::string& attributes, const std::string& name, double otherwise) {
+  const std::string key = name + "=\"";
+  const size_t at = attributes.find(key);
+  return at == std::string::npos ? otherwise : std::stod(attributes.substr(at + key.size()));
+}
+
+// Returns the texts of a picture that may reach beyond its edges. The widths of glyphs are not
+// known here: a letter of a sans-serif font is about half as wide as the font is high, and bold
+// ones are a bit wider.
+std::vector<std::string> clipped_texts(const std::string& svg) {
+  const double width = attribute(svg, " width", 0), height = attribute(svg, " height", 0);
+  EXPECT_NE(svg.find(fmt::format("viewBox=\"0 0 {:.0f} {:.0f}\"", width, height)),
+            std::string::npos);
+  std::vector<std::string> clipped;
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  for (size_t at = svg.find("<text "); at != std::string::npos; at = svg.find("<text ", at + 1)) {
+    const size_t middle = svg.find('>', at), end = svg.find("</text>", at);
+    const std::string attributes = svg.substr(at, middle - at);
+    const std::string text = svg.substr(middle + 1, end - middle - 1);
+    const double size = attribute(attributes, "font-size", 12);
+    const double length = (has(attributes, "\"600\"") ? 0.6 : 0.55) * size * double(text.size());
+    const bool is_centred = has(attributes, "middle") || has(attributes, "class=\"n\"");
+    const double before = is_centred ? length / 2 : has(attributes, "\"end\"") ? length : 0;
+    const double left = attribute(attributes, " x", 0) - before;
+    const double y = attribute(attributes, " y", 0);
+    const bool is_inside =
+        left >= 0 && left + length <= width && y - size >= 0 && y + 0.3 * size <= height;
+    if (!is_inside) clipped.push_back(text);
+  }
+  return clipped;
+}
+
+// The smallest shapes have the narrowest pictures, and long ones the longest numbers.
+TEST(ScheduleCommand, NoTextOfAPictureIsClipped) {
+  std::vector<std::string> kinds = schedule_kinds();
+  kinds.emplace_back("auto");
+  const OpDurations times[] = {
+      {}, {0.123456, 0.234567, 0.345678, 0.0456789}, {1e-7, 2e-7, 1e-7, 0}};
+  for (const std::string& kind : kinds) {
+    const bool has_chunks = kind == "interleaved";
+    for (const auto& [stages, microbatches] : {std::pair{2, 4}, {4, 8}, {4, 40}, {12, 24}}) {
+      if (kind == "auto" && microbatches > 8) continue;  // its search takes long
+      for (const OpDurations& time : times) {
+        ScheduleOptions options{.kind = kind,
+                                .num_stages = stages,
+                                .num_microbatches = microbatches,
+                                .num_chunks = has_chunks ? 3 : 0,
+                                .times = time,
+                                .format = ScheduleFormat::Svg};
+        EXPECT_EQ(clipped_texts(output(options)), std::vector<std::string>())
+            << kind << " " << stages << " " << microbatches << " " << time.f;
+      }
+    }
+  }
+  std::ostringstream out;
+  const ScheduleOptions options{
+      .kind = "", .num_stages = 4, .num_microbatches = 8, .format = ScheduleFormat::Svg};
+  ASSERT_TRUE(
+      compare_schedules("gpipe,1f1b,interleaved,zb_h1,zb_v,dualpipe,dualpipev", options, out).ok());
+  EXPECT_EQ(clipped_texts(out.str()), std::vector<std::string>());
 }
 
 TEST(ScheduleCommand, RefusesWithoutWritingAnything) {

@@ -92,6 +92,7 @@ class Sweep {
       TRIREME_TRY_DONE(begin(i));
       Result<TrialEnd> end = run_trial({.config = plan_.trials[i],
                                         .folder = trial_folder(i),
+                                        .resume = record_.spec.resume,
                                         .rules = rules_of(i),
                                         .stop_signals = stop_signals,
                                         .progress = progress_},

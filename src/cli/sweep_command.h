@@ -17,6 +17,7 @@ struct SweepOptions {
   std::vector<std::string> over;  // KEY=SPEC
   std::string lr_range;           // "A..B": a learning-rate range test instead of a sweep
   std::optional<int64_t> steps;   // of the range test, instead of run.steps
+  std::string resume;             // the checkpoint with which every trial begins; "": none
   std::string out;                // "": runs/NAME-sweep, or runs/NAME-lr-range
   uint64_t seed = 1;              // of the random points
   std::optional<int64_t> random;  // number of random points; absent: the whole grid

@@ -186,6 +186,37 @@ TEST_F(SweepCommand, RandomPointsFollowFromTheSeed) {
   EXPECT_EQ(succeed(sweep("two", words)), json);
 }
 
+// Every trial of a fine-tuning is the run of train --resume, and the sweep belongs to its
+// checkpoint.
+TEST_F(SweepCommand, TrialsOfAFineTuningBeginWithTheCheckpoint) {
+  succeed({"train", "tiny.toml", "--set", "run.steps=3", "--set", "run.threads_per_rank=1", "--out",
+           "base"});
+  succeed({"checkpoint", "export", "base", "--format", "hf", "--out", "hf"});
+  succeed({"checkpoint", "import", "hf", "--out", "ck", "--trainable"});
+  const Words points = {"--over", "optim.lr=1e-3,3e-3", "--set", "run.steps=3"};
+  const auto from = [&](const std::string& checkpoint) {
+    Words words = points;
+    words.insert(words.end(), {"--resume", checkpoint});
+    return words;
+  };
+  const CommandAnswer of_a_run = answer_of(sweep("tuned", from("base")));
+  EXPECT_EQ(of_a_run.exit_code, 2);
+  EXPECT_NE(of_a_run.err.find("step 3 of a run"), std::string::npos) << of_a_run.err;
+  EXPECT_EQ(answer_of(sweep("tuned", from("missing"))).exit_code, 2);
+  EXPECT_FALSE(fs::exists("tuned"));
+  succeed(sweep("tuned", from("ck")));
+  EXPECT_EQ(record("tuned")["sweep"]["resume"], "ck");
+  succeed({"train", "tiny.toml", "--resume", "ck", "--set", "run.threads_per_rank=1", "--set",
+           "run.steps=3", "--set", "optim.lr=3e-3", "--out", "alone"});
+  const auto alone = tensors("alone/checkpoints/step-000003");
+  EXPECT_FALSE(alone.empty());
+  EXPECT_TRUE(tensors("tuned/trial-002/checkpoints/step-000003") == alone);
+  EXPECT_FALSE(tensors("base/checkpoints/step-000003") == alone);
+  const CommandAnswer other = answer_of(sweep("tuned", points));
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("it is about --resume ck"), std::string::npos) << other.err;
+}
+
 TEST_F(SweepCommand, NothingRunsIfAnythingIsWrong) {
   const auto refused = [&](Words more, const std::string& part, int code = 2) {
     const CommandAnswer answer = answer_of(sweep("new", more));

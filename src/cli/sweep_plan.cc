@@ -6,10 +6,14 @@
 #include <set>
 
 #include "api/this_machine.h"
+#include "checkpoint/find_checkpoint.h"
+#include "cli/path_checks.h"
 #include "schema/run_config_text.h"
+#include "session/resumed_config.h"
 #include "session/session.h"
 #include "store/store_path.h"
 #include "sweep/sweep_points.h"
+#include "train/run_state.h"
 
 namespace trireme {
 namespace {
@@ -130,14 +134,31 @@ Error in_words_of_sweep(Error error, const std::vector<std::string>& own,
   return error;
 }
 
+// Refuses a checkpoint with which no trial can begin. A trial is compared by its steps from the
+// first one, so it may only take weights from the checkpoint.
+Status check_resume(const std::string& path, const RunPlan& plan) {
+  if (path.empty()) return Done{};
+  if (!names_best_checkpoint(path)) TRIREME_TRY_DONE(require_folder(path));
+  TRIREME_TRY(checkpoint, find_checkpoint(path));
+  TRIREME_TRY_DONE(changes_since(checkpoint, plan));
+  const bool begins_adapters = plan.model.has_adapters() && !has_adapters(checkpoint);
+  if (checkpoint.info().step == 0 || begins_adapters) return Done{};
+  return usage(
+      fmt::format("--resume {}: it is of step {} of a run, and every trial begins with its first "
+                  "step; name a checkpoint of `trireme checkpoint import --trainable`, or train "
+                  "adapters with model.lora_rank",
+                  path, checkpoint.info().step));
+}
+
 // Loads a trial's configuration and plans it, so that no trial is refused in the middle of a sweep.
-Result<RunPlan> plan_trial(const RunConfigOptions& config, const CommandIo& io,
-                           std::vector<LoadedConfig>& trials) {
+Result<RunPlan> plan_trial(const RunConfigOptions& config, const std::string& resume,
+                           const CommandIo& io, std::vector<LoadedConfig>& trials) {
   TRIREME_TRY(loaded, load_config(config, io));
   const Status possible = check_trial(loaded.config);
   if (!possible.ok()) return loaded.located(possible.error());
   const Result<RunPlan> plan = plan_session(loaded.config, this_host(), io.open_input);
   if (!plan.ok()) return loaded.located(plan.error());
+  TRIREME_TRY_DONE(check_resume(resume, *plan));
   trials.push_back(std::move(loaded));
   return *plan;
 }
@@ -151,6 +172,7 @@ Result<SweepPlan> plan_sweep(const SweepOptions& options, const CommandIo& io) {
   SweepSpec& spec = plan.record.spec;
   spec.files = options.config.files;
   spec.overrides = options.config.overrides;
+  spec.resume = options.resume;
   spec.random = options.random;
   spec.seed = options.seed;
   spec.grace = options.grace;
@@ -168,7 +190,7 @@ Result<SweepPlan> plan_sweep(const SweepOptions& options, const CommandIo& io) {
     const std::vector<std::string> own = spec.lr_range ? range_overrides(*spec.lr_range, options)
                                                        : overrides_of(spec.keys, points[i]);
     config.overrides.insert(config.overrides.end(), own.begin(), own.end());
-    const Result<RunPlan> trial = plan_trial(config, io, plan.trials);
+    const Result<RunPlan> trial = plan_trial(config, options.resume, io, plan.trials);
     if (!trial.ok()) {
       const Error error = in_words_of_sweep(trial.error(), own, options);
       return points.size() == 1 ? error : with_context(error, trial_name(i));

@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "api/this_machine.h"
+#include "checkpoint/find_checkpoint.h"
 #include "cli/exit_code.h"
 #include "cli/run_environment.h"
 #include "config/cluster_file.h"
@@ -70,6 +71,13 @@ Result<std::optional<TrialEnd>> decided_before(const TrialJob& job) {
   return std::optional<TrialEnd>({.verdict = verdict, .curve = std::move(curve)});
 }
 
+// A trial that has saved something resumes from it, and not from the checkpoint of the sweep.
+Result<bool> begins_with(const TrialJob& job) {
+  if (job.resume.empty()) return false;
+  TRIREME_TRY(own, find_latest_checkpoint(job.folder + "/checkpoints", INT64_MAX));
+  return own.path.empty() && own.skipped.empty();
+}
+
 Result<SessionResult> run_trial_session(const TrialJob& job, TrialWatch& watch, CommandIo& io) {
   SessionOptions session{.config = job.config.config,
                          .out_dir = job.folder,
@@ -79,6 +87,11 @@ Result<SessionResult> run_trial_session(const TrialJob& job, TrialWatch& watch, 
                          .stop_signals = watch.stop(),
                          .observers = {&watch, &job.progress},
                          .open_input = io.open_input};
+  TRIREME_TRY(is_beginning, begins_with(job));
+  if (is_beginning) {
+    session.resume = ResumeMode::Path;
+    session.resume_path = job.resume;
+  }
   if (!session.config.run.hardware.empty()) {
     TRIREME_TRY(hardware, load_hardware(session.config.run.hardware));
     session.hardware = hardware;

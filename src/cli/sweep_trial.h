@@ -17,6 +17,7 @@ namespace trireme {
 struct TrialJob {
   const LoadedConfig& config;
   std::string folder;
+  std::string resume;  // the checkpoint with which it begins; "": initial weights
   TrialRules rules;
   const std::atomic<int>& stop_signals;
   SweepProgress& progress;

@@ -61,6 +61,12 @@ const std::vector<std::vector<std::string>> kWrongInputs = {
     {"generate", "hf", "-p", "Once"},
     {"generate", "run", "-p", "Once"},
     {"generate", "run", "-p", "Once", "--temp", "-1"},
+    {"generate", "run", "-p", "Once", "--prompts", "text.txt"},
+    {"generate", "run", "--prompts", "missing.txt"},
+    {"generate", "run", "--prompts", "empty.txt"},
+    {"generate", "hf", "-p", "Once", "--precision", "fp8"},
+    {"generate", "cut.gguf", "-p", "Once"},
+    {"generate", "text.txt", "-p", "Once"},
     {"eval", "run", "text.txt"},
     {"checkpoint", "verify", "damaged"},
     {"plan", "tiny.toml", "--cluster", "tiny.toml"},
@@ -100,6 +106,8 @@ class WrongInputs : public CommandTest {
     fs::copy_file(root_ / "clusters" / "dgx-a100-80g.toml", "cluster.toml");
     fs::create_directories("hf");
     std::ofstream("hf/config.json") << "{}";
+    std::ofstream("cut.gguf") << "GGUF" << std::string(20, '\3');
+    std::ofstream("empty.txt") << "\n\n";
     fs::create_directories("lemons");
     std::ofstream("lemons/host_history.jsonl") << R"({"host":"a","kind":"crashed","time":1.5})"
                                                << "\n"

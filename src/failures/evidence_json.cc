@@ -72,6 +72,7 @@ nlohmann::ordered_json evidence_json(const FailureEvidence& evidence,
   if (evidence.signal != 0) json["signal"] = evidence.signal;
   if (!evidence.phase.empty()) json["phase"] = evidence.phase;
   if (evidence.action >= 0) json["action"] = evidence.action;
+  if (!evidence.action_code.empty()) json["action_code"] = evidence.action_code;
   if (evidence.call >= 0) json["call"] = evidence.call;
   if (evidence.num_samples > 0) {
     json["first_sample"] = evidence.first_sample;
@@ -100,6 +101,7 @@ FailureEvidence evidence_in(const nlohmann::json& object) {
   evidence.signal = object.value("signal", 0);
   evidence.phase = object.value("phase", "");
   evidence.action = object.value("action", int64_t{-1});
+  evidence.action_code = object.value("action_code", "");
   evidence.call = object.value("call", int64_t{-1});
   evidence.first_sample = object.value("first_sample", int64_t{0});
   evidence.num_samples = object.value("samples", int64_t{0});
@@ -128,7 +130,10 @@ std::string evidence_text(const FailureEvidence& evidence) {
   if (evidence.signal != 0) add(fmt::format("signal {}", evidence.signal));
   if (evidence.exit_code) add(fmt::format("exit code {}", *evidence.exit_code));
   if (!evidence.phase.empty()) add("in phase " + evidence.phase);
-  if (evidence.action >= 0) add(fmt::format("action {}", evidence.action));
+  if (evidence.action >= 0) {
+    const std::string& code = evidence.action_code;
+    add(fmt::format("action {}{}{}", evidence.action, code.empty() ? "" : " ", code));
+  }
   if (evidence.call >= 0) add(fmt::format("call {}", evidence.call));
   if (evidence.num_samples > 0) add(samples_text(evidence));
   if (evidence.corruption) add(corruption_text(*evidence.corruption));

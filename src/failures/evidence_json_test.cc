@@ -26,13 +26,15 @@ TEST(EvidenceJson, ComesBackWithoutTheLastWords) {
                                  .was_first = false,
                                  .phase = "save",
                                  .action = 8,
+                                 .action_code = "F3 (F forward)",
                                  .call = 9,
                                  .watchdog = "w"};
   const nlohmann::json json = evidence_json(evidence);
   const FailureEvidence same = evidence_in(json);
   EXPECT_EQ(nlohmann::json(evidence_json(same)), json);
-  EXPECT_EQ(json.size(), 17u);
+  EXPECT_EQ(json.size(), 18u);
   EXPECT_TRUE(same.last_words.empty());
+  EXPECT_NE(evidence_text(same).find("action 8 F3 (F forward), call 9"), std::string::npos);
 }
 
 TEST(EvidenceJson, NamesTheRanksThatWereWrong) {

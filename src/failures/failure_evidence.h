@@ -37,8 +37,9 @@ struct FailureEvidence {
   std::optional<bool> was_first;  // false: another rank has failed before
 
   // Where the rank was, as its progress page says (docs/watchdog.md).
-  std::string phase;    // "": unknown
-  int64_t action = -1;  // of its program; -1: none
+  std::string phase;        // "": unknown
+  int64_t action = -1;      // of its program; -1: none
+  std::string action_code;  // what the program calls it, and what that means; "": unknown
   // The samples on which it worked, by their global numbers; none between two steps.
   int64_t first_sample = 0;
   int64_t num_samples = 0;

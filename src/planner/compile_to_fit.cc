@@ -6,6 +6,7 @@
 
 #include "compile/compile_plan.h"
 #include "compile/stage_cost.h"
+#include "graph/param_table.h"
 #include "planner/recompute_to_fit.h"
 #include "predict/predict.h"
 #include "program/make_schedule.h"
@@ -61,6 +62,16 @@ void offer_named(const RunPlan& plan, Fitting& fitting) {
   }
 }
 
+// Compiles a plan that cannot fit. The search of a schedule would take long and change nothing.
+Status compile_unsearched(RunPlan& plan) {
+  plan.takes_snapshots = false;
+  if (plan.config.parallel.schedule != ScheduleKind::Auto) return compile_plan(plan);
+  plan.config.parallel.schedule = ScheduleKind::OneFOneB;
+  const Status compiled = compile_plan(plan);
+  plan.config.parallel.schedule = ScheduleKind::Auto;
+  return compiled;
+}
+
 }  // namespace
 
 int64_t bytes_to_fit(const RunPlan& plan) {
@@ -68,7 +79,14 @@ int64_t bytes_to_fit(const RunPlan& plan) {
   return plan.tightest().needed_bytes();
 }
 
+int64_t least_bytes_of_gradients(const RunPlan& plan) {
+  if (plan.model.has_adapters() || !plan.config.optim.frozen.empty()) return 0;
+  const int64_t bytes = num_params(plan.model) * size_of(plan.shape.grad);
+  return plan.config.memory.limit_bytes == 0 ? bytes : bytes / plan.num_ranks();
+}
+
 Status compile_to_fit(RunPlan& plan, int64_t limit) {
+  if (limit > 0 && least_bytes_of_gradients(plan) > limit) return compile_unsearched(plan);
   plan.takes_snapshots = wants_snapshots(plan.config);
   TRIREME_TRY_DONE(compile_plan(plan));
   if (limit <= 0 || bytes_to_fit(plan) <= limit) return Done{};

@@ -8,10 +8,16 @@ namespace trireme {
 // else of all ranks together, because they share their host's memory.
 int64_t bytes_to_fit(const RunPlan& plan);
 
+// Lower bound of bytes_to_fit() for this model on this number of ranks, whatever is computed again,
+// sharded or moved into files: every gradient lies in the memory of some rank. 0 if parameters are
+// frozen.
+int64_t least_bytes_of_gradients(const RunPlan& plan);
+
 // Like compile_plan, but within a limit: the buffer of checkpoint.asynchronous is left out if the
 // plan does not fit with it, memory.recompute = "fit" takes the cheapest values to
 // compute again, and parallel.schedule = "auto" then the fastest schedule found. `limit` 0 means no
-// limit. A plan that does not fit is not an error here.
+// limit. A plan that does not fit is not an error here; if its gradients alone are too large,
+// nothing is searched for it.
 Status compile_to_fit(RunPlan& plan, int64_t limit);
 
 }  // namespace trireme

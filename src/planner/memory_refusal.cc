@@ -149,7 +149,8 @@ int64_t gradients_that_stay(const RunPlan& refused, const HostFacts& host) {
 
 std::string remedy(const RunPlan& refused, int64_t limit, const HostFacts& host) {
   // Trying all changes on a model that is far too large would take seconds.
-  const int64_t gradients = gradients_that_stay(refused, host);
+  const int64_t gradients =
+      std::max(gradients_that_stay(refused, host), least_bytes_of_gradients(refused));
   Changes changes(refused, host, limit);
   const std::string change = gradients > limit ? "" : changes.first_that_fits();
   if (!change.empty()) return fmt::format("Cheapest change that fits: {}.", change);

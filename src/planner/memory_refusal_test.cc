@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/units.h"
+#include "planner/compile_to_fit.h"
 #include "planner/make_plan.h"
 
 namespace trireme {
@@ -127,9 +128,48 @@ TEST(MemoryRefusal, AModelWhoseGradientsDoNotFitIsRefusedWithTheirBytes) {
         says(message_on(config, bytes - 1), "its gradients alone need " + format_bytes(bytes)));
     EXPECT_FALSE(says(message_on(config, bytes), "its gradients alone"));
     RunConfig sharded = config;
-    sharded.parallel.zero = 2;  // other ranks hold a part
-    EXPECT_EQ(says(message_on(sharded, bytes / 2), "its gradients alone"), false);
+    sharded.parallel.zero = 2;  // the ranks of this host still hold all parts together
+    EXPECT_TRUE(says(message_on(sharded, bytes / 2), "its gradients alone"));
+    sharded.memory.limit_bytes = bytes / 2;  // of each rank; with dp = 2 it has half of them
+    EXPECT_EQ(says(message_on(sharded, 0), "its gradients alone"), dp == 1);
   }
+}
+
+// The bound holds for every plan, so a plan beyond it is refused without a search, also of a
+// schedule.
+TEST(MemoryRefusal, GradientsAreALowerBoundOfEveryPlan) {
+  for (const int dp : {1, 2}) {
+    for (const int pp : {1, 2, 4}) {
+      for (const int zero : {0, 1, 2, 3}) {
+        for (const OffloadChoice offload : {OffloadChoice::None, OffloadChoice::All}) {
+          for (const int64_t limit : {int64_t{0}, int64_t{1} << 40}) {
+            if (dp == 1 && zero > 0) continue;
+            RunConfig config = leanest(some_run(dp), offload);
+            config.parallel.pp = pp;
+            config.parallel.zero = zero;
+            config.parallel.schedule = pp == 4 ? ScheduleKind::Auto : ScheduleKind::OneFOneB;
+            config.memory.limit_bytes = limit;
+            const Result<RunPlan> plan = make_plan(config, {});
+            if (!plan.ok()) continue;  // some of them are combined with others only
+            const int64_t least = least_bytes_of_gradients(*plan);
+            EXPECT_GT(least, 0);
+            EXPECT_LE(least, bytes_to_fit(*plan)) << dp << pp << zero << int(offload) << limit;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MemoryRefusal, AHopelessPipelineIsRefusedWithTheBytesOfItsGradients) {
+  RunConfig config = some_run(1);
+  config.parallel.pp = 4;
+  config.parallel.schedule = ScheduleKind::Auto;
+  config.memory.limit_bytes = 1 << 20;
+  const std::string message = message_on(config, 0);
+  config.memory.limit_bytes = 0;
+  const int64_t least = make_plan(config, {}).value().num_params * 4 / 4;
+  EXPECT_TRUE(says(message, "its gradients alone need " + format_bytes(least))) << message;
 }
 
 TEST(MemoryRefusal, WorkersThatDoNotWaitKeepTheirCopies) {

@@ -23,6 +23,11 @@ constexpr double kHeading = 24;
 constexpr double kLegendTop = 40;
 constexpr double kLegendLine = 24;
 constexpr double kLegendBox = 22;
+constexpr double kTextSize = 12;
+constexpr double kTitleSize = 15;
+// Widths of a letter in sizes of its font, on average, as wide sans-serif fonts have them.
+constexpr double kLetter = 0.55;
+constexpr double kBoldLetter = 0.6;
 
 struct LegendEntry {
   ActionKind kind;
@@ -62,7 +67,7 @@ struct LegendItem {
   std::string text;
 
   double text_x() const { return kLegendBox * num_shades + 6; }
-  double width() const { return text_x() + 16 + 6.6 * double(text.size()); }
+  double width() const { return text_x() + 16 + kTextSize * kLetter * double(text.size()); }
 };
 
 class Picture {
@@ -84,10 +89,16 @@ class Picture {
     scale_ = std::clamp(wanted, 720.0, 6000.0) / end_s;
     tick_s_ = tick_step(end_s, static_cast<int>(end_s * scale_ / 90));
     num_ticks_ = static_cast<int>(std::ceil(end_s / tick_s_ - 1e-9));
-    width_ = kLeft + num_ticks_ * tick_s_ * scale_ + kRight;
+    axis_end_ = kLeft + num_ticks_ * tick_s_ * scale_;
+    width_ = axis_end_ + kRight;
   }
 
   void draw(const SvgCaption& caption) {
+    make_room(caption.title, kTitleSize * kBoldLetter);
+    for (const std::string& line : caption.lines) make_room(line, kTextSize * kLetter);
+    for (const DrawnSchedule& drawn : schedules_) {
+      make_room(drawn.heading, kTextSize * kBoldLetter);
+    }
     const std::vector<std::vector<LegendItem>> legend = lines_of(legend_items());
     const double top = kLegendTop + kLegendLine * double(legend.size()) + 8;
     double axis_y = top + 6;
@@ -111,6 +122,11 @@ class Picture {
   }
 
  private:
+  // Widens the picture for a text that begins at kLeft.
+  void make_room(const std::string& text, double letter) {
+    width_ = std::max(width_, kLeft + letter * double(text.size()) + kRight);
+  }
+
   static double height_of(const DrawnSchedule& drawn) {
     return kRow * drawn.schedule.num_ranks + (drawn.heading.empty() ? 0 : kHeading);
   }
@@ -124,8 +140,8 @@ class Picture {
     out_ << fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
         "viewBox=\"0 0 "
-        "{0:.0f} {1:.0f}\" font-family=\"system-ui, sans-serif\" font-size=\"12\">\n",
-        width_, height);
+        "{0:.0f} {1:.0f}\" font-family=\"system-ui, sans-serif\" font-size=\"{2:.0f}\">\n",
+        width_, height, kTextSize);
     out_ << "<style>\n"
             ".page { fill: #ffffff } .lane { fill: #eef0f3 } .ink { fill: #24292f }\n"
             ".grid { stroke: #24292f; stroke-opacity: 0.25 }\n"
@@ -136,7 +152,7 @@ class Picture {
             "  .grid { stroke: #dfe3e8 }\n"
             "}\n</style>\n";
     out_ << "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n";
-    text(kLeft, 24, title, " font-size=\"15\" font-weight=\"600\"");
+    text(kLeft, 24, title, fmt::format(" font-size=\"{:.0f}\" font-weight=\"600\"", kTitleSize));
   }
 
   std::vector<LegendItem> legend_items() const {
@@ -258,7 +274,7 @@ class Picture {
   void axis(double y, const std::string& unit) {
     out_ << fmt::format(
         "<line class=\"grid\" x1=\"{0:.0f}\" x2=\"{1:.2f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>\n",
-        kLeft, width_ - kRight, y);
+        kLeft, axis_end_, y);
     for (int i = 0; i <= num_ticks_; ++i) {
       const double x = kLeft + i * tick_s_ * scale_;
       out_ << fmt::format(
@@ -272,7 +288,7 @@ class Picture {
   std::ostream& out_;
   std::span<const DrawnSchedule> schedules_;
   double scale_ = 1;  // pixels per second
-  double width_ = 0;
+  double axis_end_ = 0, width_ = 0;
   double tick_s_ = 1;  // seconds between two numbers of the axis
   int num_ticks_ = 1;
 };

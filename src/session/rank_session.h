@@ -22,6 +22,7 @@
 #include "session/run_folder.h"
 #include "session/session.h"
 #include "session/session_data.h"
+#include "session/slow_note.h"
 #include "session/step_maker.h"
 #include "train/engine.h"
 #include "train/kernel_choice.h"
@@ -71,8 +72,12 @@ class RankSession {
         right_(options_.link, options_.place ? options_.place->epoch : 1, options_.out_dir),
         world_(world),
         data_(std::move(data)),
+        preparing_(note_if_slow(preparing_text())),
         engine_(plan_, world, *choice_.kernels, *data_.train, options_.out_dir),
-        steps_(make_steps(engine_)) {}
+        steps_(make_steps(engine_)) {
+    preparing_.reset();
+    show_program();
+  }
 
   Result<SessionResult> run();
   // Waits until the last checkpoint has been read back. Other ranks do not wait for it.
@@ -95,6 +100,10 @@ class RankSession {
   void tell(const std::string& message) const;  // tells the user; only on rank 0
   void tell_crowding() const;
   void tell_notes() const;
+  void show_program() const;  // to the agent
+  // Tells the text if the returned object lives too long; null if this is not rank 0.
+  std::unique_ptr<SlowNote> note_if_slow(const std::string& text) const;
+  std::string preparing_text() const;
   void tell_scattered() const;  // if the ranks do not lie on hosts as predictions take them to
   Result<TrainPosition> start();
   Result<TrainPosition> load();
@@ -152,6 +161,7 @@ class RankSession {
   const RunRight right_;
   World& world_;
   SessionData data_;
+  std::unique_ptr<SlowNote> preparing_;  // while the engine is made, which touches its memory
   Engine engine_;
   std::unique_ptr<StepMaker> steps_;
   MeasuredMachine measured_;

@@ -1,12 +1,16 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <iterator>
 
+#include "base/units.h"
 #include "calibrate/measure_offload.h"
 #include "calibrate/measure_run_kernels.h"
 #include "comm/calibrate_comm.h"
 #include "kernels/ceilings.h"
+#include "program/action_legend.h"
 #include "session/rank_hardware.h"
 #include "session/rank_session.h"
 
@@ -44,6 +48,7 @@ void RankSession::keep_measured() const {
 // shared out. Hosts are taken to be alike. All ranks measure the links together.
 void RankSession::measure_machine() {
   if (take_measured()) return;
+  std::unique_ptr<SlowNote> note = note_if_slow("measuring this machine");
   Group& world = world_.group();
   const double on_host = ranks_on_host(plan_, options_.host);
   const double threads = on_host * plan_.num_threads, cores = options_.host.num_cores;
@@ -77,8 +82,31 @@ void RankSession::measure_machine() {
   measured_.num_threads = plan_.num_ranks() * plan_.num_threads;
   measured_.shares_cores = on_host > 1.0 && threads >= cores;
   measured_.calls = measure_calls(world_);
+  note.reset();
   keep_measured();
   tell_scattered();
+}
+
+void RankSession::show_program() const {
+  if (options_.link == nullptr) return;
+  const int num_chunks = plan_.schedule.num_chunks;
+  std::vector<std::string> actions;
+  for (const Action& action : engine_.rank_plan().program) {
+    actions.push_back(
+        fmt::format("{} ({})", to_string(action, num_chunks), action_legend({action}, num_chunks)));
+  }
+  options_.link->program().show(actions);
+}
+
+std::unique_ptr<SlowNote> RankSession::note_if_slow(const std::string& text) const {
+  if (!is_first()) return nullptr;
+  return std::make_unique<SlowNote>(options_.told_after_s, [this, text] { tell(text); });
+}
+
+std::string RankSession::preparing_text() const {
+  const int ranks = plan_.num_ranks();
+  return fmt::format("preparing {} of memory{}", format_bytes(plan_.largest().memory.arena_bytes),
+                     ranks > 1 ? fmt::format(" for each of {} ranks", ranks) : "");
 }
 
 void RankSession::take_mean_of_ranks() {

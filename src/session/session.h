@@ -56,6 +56,8 @@ struct SessionOptions {
   // call of the operating system or of MPI hangs. The callback must end the process. If it is
   // empty, such a run hangs.
   std::function<void(const Error&)> on_hang = {};
+  // Memory that is prepared, and measurements of the machine, for longer than this are messages.
+  double told_after_s = 0.5;
 };
 
 struct SessionResult {

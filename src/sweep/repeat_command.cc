@@ -36,6 +36,7 @@ std::string repeat_command(const SweepRecord& record, size_t index) {
   std::string text = "trireme train";
   for (const std::string& file : record.spec.files) text += " " + shell_word(file);
   for (const std::string& one : record.spec.overrides) text += " --set " + shell_word(one);
+  if (!record.spec.resume.empty()) text += " --resume " + shell_word(record.spec.resume);
   if (!record.spec.lr_range) {
     const std::string own = set_options(record.spec, record.trials[index].point);
     return own.empty() ? text : text + " " + own;

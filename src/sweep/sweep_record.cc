@@ -51,7 +51,7 @@ Json spec_json(const SweepSpec& spec) {
   Json over = Json::array();
   for (const SweptKey& key : spec.keys) over.push_back({{"key", key.key}, {"spec", key.spec}});
   const Json config = parse_ordered_json_or_discard(spec.config);
-  return {
+  Json json = {
       {"files", spec.files},
       {"set", spec.overrides},
       {"over", over},
@@ -63,6 +63,8 @@ Json spec_json(const SweepSpec& spec) {
                                  : Json(nullptr)},
       {"total_steps", spec.total_steps},
       {"config", config.is_discarded() ? Json::object() : config}};
+  if (!spec.resume.empty()) json["resume"] = spec.resume;
+  return json;
 }
 
 Json finding_json(const LrFinding& finding) {
@@ -89,6 +91,7 @@ SweepSpec read_spec(const nlohmann::json& json) {
   SweepSpec spec;
   spec.files = json.at("files").get<std::vector<std::string>>();
   spec.overrides = json.at("set").get<std::vector<std::string>>();
+  spec.resume = json.value("resume", "");
   for (const nlohmann::json& over : json.at("over")) {
     const std::string text =
         fmt::format("{}={}", over.at("key").get<std::string>(), over.at("spec").get<std::string>());
@@ -255,6 +258,14 @@ Result<SweepRecord> parse_sweep_json(std::string_view text) {
   return record;
 }
 
+namespace {
+
+std::string resume_text(const SweepSpec& spec) {
+  return spec.resume.empty() ? "initial weights" : "--resume " + spec.resume;
+}
+
+}  // namespace
+
 std::string difference_of(const SweepSpec& recorded, const SweepSpec& given) {
   const auto differ = [](const std::string& before, const std::string& now) {
     return before == now ? "" : fmt::format("it is about {}, and not about {}", before, now);
@@ -262,6 +273,7 @@ std::string difference_of(const SweepSpec& recorded, const SweepSpec& given) {
   for (const std::string& difference :
        {differ(over_text(recorded), over_text(given)),
         differ(random_text(recorded), random_text(given)),
+        differ(resume_text(recorded), resume_text(given)),
         differ(fmt::format("--seed {}", recorded.seed), fmt::format("--seed {}", given.seed)),
         differ(recorded.stops_early ? "early stopping" : "--no-early-stop",
                given.stops_early ? "early stopping" : "--no-early-stop"),

@@ -35,6 +35,7 @@ struct SweepTrial {
 struct SweepSpec {
   std::vector<std::string> files;      // configurations
   std::vector<std::string> overrides;  // --set
+  std::string resume;                  // the checkpoint with which every trial begins; "": none
   std::vector<SweptKey> keys;          // of a grid or of random draws
   std::optional<int64_t> random;       // --random
   uint64_t seed = 0;

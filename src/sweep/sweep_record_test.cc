@@ -53,11 +53,13 @@ TEST(SweepRecord, ReadsBackAsItWasWritten) {
   record.trials[0].reason.clear();
   for (SweepTrial& trial : record.trials) trial.reason = "a \"b\"\n";
   record.spec.random = 6;
+  record.spec.resume = "a \"checkpoint\"";
   const std::string text = sweep_json(record);
   const auto read = parse_sweep_json(text);
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(sweep_json(*read), text);
   EXPECT_EQ(difference_of(read->spec, record.spec), "");
+  EXPECT_EQ(read->spec.resume, record.spec.resume);
   EXPECT_EQ(read->ranking(), record.ranking());
   EXPECT_EQ(read->spec.seed, UINT64_MAX);
   EXPECT_EQ(read->trials[1].rungs[2], 1e-300);
@@ -130,6 +132,8 @@ TEST(SweepRecord, AnotherSweepIsNamed) {
   EXPECT_EQ(difference([](SweepSpec&) {}), "");
   EXPECT_EQ(difference_of(one, record_of({"optim.lr=1,3"}).spec),
             "it is about --over optim.lr=1,2, and not about --over optim.lr=1,3");
+  EXPECT_EQ(difference([](SweepSpec& spec) { spec.resume = "ck"; }),
+            "it is about initial weights, and not about --resume ck");
   EXPECT_NE(difference([](SweepSpec& spec) { spec.seed = 3; }), "");
   EXPECT_NE(difference([](SweepSpec& spec) { spec.random = 3; }), "");
   EXPECT_NE(difference([](SweepSpec& spec) { spec.stops_early = false; }), "");
@@ -140,10 +144,13 @@ TEST(SweepRecord, AnotherSweepIsNamed) {
 }
 
 TEST(SweepRecord, TheBestIsRepeatedByACommandThatAShellReads) {
-  const SweepRecord record = record_of({"optim.lr=1e-3", "optim.frozen=\"a,b*\""});
+  SweepRecord record = record_of({"optim.lr=1e-3", "optim.frozen=\"a,b*\""});
   EXPECT_EQ(repeat_command(record, 0),
             "trireme train 'my run.toml' --set run.steps=200 --set optim.lr=1e-3 --set "
             "'optim.frozen=\"a,b*\"'");
+  record.spec.resume = "my model";
+  EXPECT_NE(repeat_command(record, 0).find(" --set run.steps=200 --resume 'my model' --set optim"),
+            std::string::npos);
   EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
   EXPECT_EQ(shell_word(""), "''");
 }

@@ -8,6 +8,7 @@
 
 #include "base/order_statistics.h"
 #include "train/expert_load.h"
+#include "train/generate.h"
 #include "train/histograms.h"
 #include "train/left_out_samples.h"
 #include "train/rank_agreement.h"
@@ -350,9 +351,7 @@ void Trainer::sample() {
   const RunSection& run = parts_.plan.config.run;
   const Result<std::vector<int32_t>> prompt = parts_.tokenizer->encode(run.sample_prompt);
   if (!prompt.ok()) {
-    for (RunObserver* observer : parts_.observers) {
-      observer->on_message("run.sample_prompt: " + prompt.error().message);
-    }
+    tell_of_samples(prompt.error().message);
     return;
   }
   Progress& progress = parts_.engine.world().progress();
@@ -360,12 +359,21 @@ void Trainer::sample() {
   TokenSampler sampler({.seed = run.seed}, parts_.tokenizer->vocab_size());
   SampleReport report{position_.step, run.sample_prompt};
   generate(parts_.engine.ctx(), *decoder_, *parts_.tokenizer, sampler, *prompt, run.sample_tokens,
-           [&](int32_t token) {
-             report.text += parts_.tokenizer->piece(token);
-             progress.advance();
-             return true;
-           });
+           {.emit =
+                [&](int32_t token) {
+                  report.text += parts_.tokenizer->piece(token);
+                  progress.advance();
+                  return true;
+                },
+            .note = [this](const std::string& sentence) { tell_of_samples(sentence); }});
   for (RunObserver* observer : parts_.observers) observer->on_sample(report);
+}
+
+void Trainer::tell_of_samples(const std::string& sentence) {
+  if (!told_of_samples_.insert(sentence).second) return;
+  for (RunObserver* observer : parts_.observers) {
+    observer->on_message("run.sample_prompt: " + sentence);
+  }
 }
 
 void Trainer::count_histograms(int64_t valid_tokens) {
@@ -499,31 +507,6 @@ double Trainer::median_step_s() const {
   std::vector<double> steady = step_seconds_;
   if (steady.size() > 4) steady.erase(steady.begin(), steady.begin() + 2);
   return upper_median(std::move(steady));
-}
-
-void generate(Ctx& ctx, Decoder& decoder, const Tokenizer& tokenizer, TokenSampler& sampler,
-              std::vector<int32_t> prompt, int64_t num_tokens,
-              const std::function<bool(int32_t token)>& emit) {
-  // If the context is full, its later half begins a new context.
-  const int64_t half = std::max<int64_t>(1, decoder.capacity() / 2);
-  std::vector<int32_t> context = std::move(prompt);
-  if (context.empty()) context.push_back(tokenizer.end_of_text());
-  std::vector<int32_t> pending = context;
-  sampler.note(context);
-  decoder.reset();
-  for (int64_t i = 0; i < num_tokens; ++i) {
-    if (decoder.length() + int64_t(pending.size()) > decoder.capacity()) {
-      const int64_t kept = std::min<int64_t>(half, int64_t(context.size()));
-      pending.assign(context.end() - kept, context.end());
-      decoder.reset();
-    }
-    const int32_t token = sampler.sample(decoder.append(ctx, pending), uint64_t(i));
-    if (token == tokenizer.end_of_text()) return;
-    if (!emit(token)) return;
-    context.push_back(token);
-    pending.assign(1, token);
-    sampler.note(pending);
-  }
 }
 
 }  // namespace trireme

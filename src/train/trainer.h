@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,7 @@ class Trainer {
   // Ends the run after run.stop_patience, with a checkpoint of the last step.
   Result<TrainEnd> settle();
   void sample();
+  void tell_of_samples(const std::string& sentence);  // each sentence once
   void count_histograms(int64_t valid_tokens);
   // An error if the run has diverged and cannot recover.
   Status check_progress(const StepReport& report);
@@ -145,6 +147,7 @@ class Trainer {
   LrSchedule schedule_;
   Frame decoder_params_;
   std::unique_ptr<Decoder> decoder_;
+  std::set<std::string> told_of_samples_;
   bool stop_ = false;  // some rank was asked to stop
   TrainPosition position_;
   std::vector<double> step_seconds_;
@@ -163,12 +166,5 @@ class Trainer {
   double straggler_s_ = 0.0;                 // to be reported
   double reported_saving_s_ = 0.0;
 };
-
-// Continues a prompt, for samples during training and for `trireme generate`. Calls `emit` for
-// every token as it is drawn. It stops at <|endoftext|>, after num_tokens, or if `emit` returns
-// false. If the context is longer than that of the model, its first tokens are dropped.
-void generate(Ctx& ctx, Decoder& decoder, const Tokenizer& tokenizer, TokenSampler& sampler,
-              std::vector<int32_t> prompt, int64_t num_tokens,
-              const std::function<bool(int32_t token)>& emit);
 
 }  // namespace trireme

@@ -62,7 +62,9 @@ std::string place_text(const RankSample& sample) {
     return fmt::format("in phase {}, after step {}, call {}", name_of(sample.phase), sample.step,
                        sample.calls);
   }
-  return fmt::format("in step {}, action {}, call {}", sample.step, sample.action, sample.calls);
+  const std::string code = sample.action_text();
+  return fmt::format("in step {}, action {}{}{}, call {}", sample.step, sample.action,
+                     code.empty() ? "" : " ", code, sample.calls);
 }
 
 std::optional<Blame> find_blamed(std::span<const WatchedRank> ranks) {

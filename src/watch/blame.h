@@ -38,7 +38,7 @@ struct Blame {
 // waiting. Ranks that begin an epoch, or wait for the next one, also wait for a stopped rank.
 std::optional<Blame> find_blamed(std::span<const WatchedRank> ranks);
 
-// "in step 12, action 3, call 240": where a rank is, for people.
+// "in step 12, action 3 F1 (F forward, 3 micro-batch 3), call 240": where a rank is, for people.
 std::string place_text(const RankSample& sample);
 
 }  // namespace trireme

@@ -61,7 +61,7 @@ HostEvidence collect_evidence(std::span<const EvidenceRank> ranks, double most_s
       for (StackPage::Slot& slot : (*rank.pages)->stacks.slots) slot.num_frames.store(0);
       num_asked += size_t(ask_for_stacks(rank.pid, (*rank.pages)->stacks));
     }
-    evidence.ranks.push_back({rank, RankSample::of((*rank.pages)->progress), {}, {}});
+    evidence.ranks.push_back({rank, RankSample::of(**rank.pages), {}, {}});
   }
   for (const char* path : kOfHost) {
     if (monotonic_ns() > begin_ns + most_ns) break;

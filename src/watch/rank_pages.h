@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "watch/program_page.h"
 #include "watch/progress_page.h"
 #include "watch/stack_page.h"
 
@@ -12,6 +13,7 @@ namespace trireme {
 struct RankPages {
   ProgressPage progress;
   StackPage stacks;
+  ProgramPage program;
 };
 
 // RankPages in memory of their own, which the agent makes and the process inherits and maps. The

@@ -1,5 +1,9 @@
 #include "watch/rank_sample.h"
 
+#include <algorithm>
+
+#include "watch/rank_pages.h"
+
 namespace trireme {
 
 RankSample RankSample::of(const ProgressPage& page) {
@@ -32,6 +36,14 @@ RankSample RankSample::of(const ProgressPage& page) {
   for (size_t group = 0; group < sample.issued.size(); ++group) {
     sample.issued[group] = get(page.issued_[group]);
   }
+  return sample;
+}
+
+RankSample RankSample::of(const RankPages& pages) {
+  RankSample sample = of(pages.progress);
+  const std::string text = pages.program.text_of(sample.action);
+  std::copy_n(text.begin(), std::min(text.size(), sample.action_code.size() - 1),
+              sample.action_code.begin());
   return sample;
 }
 

@@ -2,10 +2,13 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "watch/progress_page.h"
 
 namespace trireme {
+
+struct RankPages;
 
 // A page as it was at one moment. Words of a page are read one by one, so two of them may be of
 // different moments; a verdict therefore needs several samples that agree.
@@ -35,9 +38,13 @@ struct RankSample {
   int64_t file_limit_ns = 0;
   int64_t wait_limit_ns = 0;
   std::array<uint64_t, kShownGroups> issued = {};
+  // What the program calls the action, cut off if it is long, and then zeros.
+  std::array<char, 96> action_code = {};
 
   bool waits() const { return wait_ns != 0; }
-  static RankSample of(const ProgressPage& page);
+  std::string action_text() const { return action_code.data(); }  // "": unknown
+  static RankSample of(const ProgressPage& page);                 // without action_code
+  static RankSample of(const RankPages& pages);
 };
 
 }  // namespace trireme

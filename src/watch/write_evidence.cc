@@ -72,11 +72,17 @@ Json rank_json(const HostEvidence::Rank& rank, Namer& namer) {
                       {"signal", stack.is_crash ? stack.signal : 0},
                       {"frames", namer.names(rank.who, stack)}});
   }
-  Json json = {{"rank", rank.who.rank},      {"pid", rank.who.pid},
-               {"alive", rank.who.is_alive}, {"stopped", rank.who.is_stopped},
-               {"epoch", sample.epoch},      {"phase", name_of(sample.phase)},
-               {"step", sample.step},        {"action", sample.action},
-               {"call", sample.calls},       {"bytes", sample.bytes}};
+  Json json = {{"rank", rank.who.rank},
+               {"pid", rank.who.pid},
+               {"alive", rank.who.is_alive},
+               {"stopped", rank.who.is_stopped},
+               {"epoch", sample.epoch},
+               {"phase", name_of(sample.phase)},
+               {"step", sample.step},
+               {"action", sample.action},
+               {"action_code", sample.action_text()},
+               {"call", sample.calls},
+               {"bytes", sample.bytes}};
   if (sample.waits()) {
     json["waits_for"] = sample.wait_peer;
     json["waits_in_group"] = sample.wait_group;

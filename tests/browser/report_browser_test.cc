@@ -417,6 +417,24 @@ TEST_F(ReportInABrowser, ARangeTestShowsWhatItSuggests) {
   look("range");
 }
 
+// The commands of the page run as they stand, whatever folder the reader is in, and repeat the run.
+TEST_F(ReportInABrowser, TheCommandsOfHowItWasRunRunFromAnotherFolder) {
+  open({}, "/experts/report.html");
+  const std::string commands =
+      browser_->evaluate("document.querySelector('#reproduce pre').textContent");
+  const std::string script = folder() + "/again.sh";
+  ASSERT_TRUE(write_file_atomically(script, "set -e\n" + commands + "\n").ok());
+  must_run("cd / && bash " + script);
+  const auto last_loss = [](const std::string& run) {
+    const std::string text = read_text_file(folder() + run + "/summary.json").value();
+    const size_t at = text.find("\"final_loss\"");
+    return text.substr(at, text.find(',', at) - at);
+  };
+  EXPECT_EQ(last_loss("/experts-again"), last_loss("/experts"));
+  EXPECT_NE(last_loss("/experts").find('.'), std::string::npos);
+  EXPECT_TRUE(fs::exists(folder() + "/experts-again/report.html"));
+}
+
 TEST_F(ReportInABrowser, ExpertsAreSeen) {
   open({}, "/experts/report.html");
   EXPECT_NE(browser_->evaluate("document.querySelector('#curves').textContent")

@@ -1,0 +1,131 @@
+#include "cli/generate_command.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/file.h"
+#include "cli/command_fixture.h"
+#include "interchange/foreign_model.h"
+#include "tokenizer/bpe_tokenizer.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Runs in a folder with one small model in the formats hf/ and model.gguf. Its context has 16
+// tokens, and its tokens are the bytes and two pairs of them.
+class Generate : public testing::Test {
+ protected:
+  void SetUp() override {
+    before_ = fs::current_path();
+    folder_ = fs::temp_directory_path() / ("trireme-generate-" + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    fs::current_path(folder_);
+    ModelConfig config;
+    config.layers = 2;
+    config.d_model = 32;
+    config.heads = 2;
+    config.vocab_size = 300;
+    config.seq_len = 16;
+    InterchangeModel model{.config = config, .weights = Weights(*resolve_model(config, 0))};
+    for (const ParamSpec& param : model.weights.params()) {
+      float value = 0.1f;
+      for (float& element : model.weights.at(param.name))
+        element = (value = value * 7.7f - float(int(value * 7.7f))) - 0.4f;
+    }
+    model.tokenizer = std::make_unique<BpeTokenizer>(*BpeTokenizer::make({{64, 65}, {220, 256}}));
+    model.dtype = DType::F32;
+    ASSERT_TRUE(write_foreign_model(model, "hf", {}).ok());
+    ASSERT_TRUE(write_foreign_model(model, "model.gguf", {.format = ForeignFormat::Gguf}).ok());
+  }
+  void TearDown() override {
+    fs::current_path(before_);
+    fs::remove_all(folder_);
+  }
+
+  static CommandAnswer generate(std::vector<std::string> args) {
+    args.insert(args.begin(), "generate");
+    args.insert(args.end(), {"--threads", "1"});
+    return answer_of(args);
+  }
+  static std::string text_of(const std::vector<std::string>& args) {
+    const CommandAnswer answer = generate(args);
+    EXPECT_EQ(answer.exit_code, 0) << answer.err;
+    return answer.out;
+  }
+
+  fs::path folder_, before_;
+};
+
+// The formats hold the same weights and tokenizers, so each draws the same text; so does the
+// checkpoint that is imported from them.
+TEST_F(Generate, ModelsOfOtherProgramsHaveTheTextOfTheirCheckpointInEveryPrecision) {
+  ASSERT_EQ(answer_of({"checkpoint", "import", "hf", "--out", "ck"}).exit_code, 0);
+  for (const char* precision : {"", "fp32", "bf16", "fp16"}) {
+    SCOPED_TRACE(precision);
+    const auto of = [&](const std::string& model) {
+      std::vector<std::string> args = {model, "-p", "Once", "-n", "10", "--seed", "5"};
+      if (*precision != '\0') args.insert(args.end(), {"--precision", precision});
+      return text_of(args);
+    };
+    const std::string expected = of("ck");
+    EXPECT_GT(expected.size(), 8u);
+    EXPECT_EQ(of("hf"), expected);
+    EXPECT_EQ(of("model.gguf"), expected);
+  }
+}
+
+TEST_F(Generate, SaysWhatTheContextCannotHold) {
+  for (const char* model : {"hf", "model.gguf"}) {
+    const CommandAnswer fits = generate({model, "-p", "Once", "-n", "4"});
+    EXPECT_EQ(fits.err.find("context"), std::string::npos) << fits.err;
+    const CommandAnswer cut = generate({model, "-p", std::string(40, 'x'), "-n", "4"});
+    EXPECT_EQ(cut.exit_code, 0);
+    EXPECT_NE(cut.err.find("the prompt has 40 tokens, but the context of the model has 16"),
+              std::string::npos)
+        << cut.err;
+    EXPECT_NE(cut.err.find("only the last 8 tokens"), std::string::npos) << cut.err;
+    const CommandAnswer full = generate({model, "-p", "Once", "-n", "60", "--temp", "1"});
+    const size_t told = full.err.find("the context of 16 tokens is full");
+    EXPECT_NE(told, std::string::npos) << full.err;
+    EXPECT_EQ(full.err.find("is full", told + 40), std::string::npos) << full.err;
+  }
+}
+
+TEST_F(Generate, ReportsTheSpeedsOfPromptAndTextApart) {
+  const CommandAnswer one = generate({"hf", "-p", "Once", "-n", "8"});
+  EXPECT_TRUE(one.err.starts_with("model: loaded in ")) << one.err;
+  EXPECT_NE(one.err.find("\nprompt: 4 tokens, first token after "), std::string::npos) << one.err;
+  EXPECT_NE(one.err.find("\ntext: 8 tokens, 7 drawn after the first in "), std::string::npos)
+      << one.err;
+  const CommandAnswer none = generate({"hf", "-p", "Once", "-n", "0"});
+  EXPECT_EQ(none.out, "Once\n");
+  EXPECT_NE(none.err.find("\ntext: 0 tokens\n"), std::string::npos) << none.err;
+}
+
+// Prompt K is drawn as if it were the only one, with the seed that lies K - 1 above.
+TEST_F(Generate, EachPromptOfAFileHasTheTextThatItHasAlone) {
+  std::ofstream("prompts.txt") << "Once\n\nI am\r\n" << std::string(30, 'y') << "\nOnce";
+  const std::vector<std::string> prompts = {"Once", "I am", std::string(30, 'y'), "Once"};
+  std::string expected;
+  for (size_t k = 0; k < prompts.size(); ++k) {
+    expected += fmt::format("{}== prompt {} of 4 ==\n", k == 0 ? "" : "\n", k + 1);
+    expected += text_of({"hf", "-p", prompts[k], "-n", "12", "--seed", fmt::format("{}", 7 + k)});
+  }
+  const CommandAnswer all = generate({"hf", "--prompts", "prompts.txt", "-n", "12", "--seed", "7"});
+  EXPECT_EQ(all.exit_code, 0) << all.err;
+  EXPECT_EQ(all.out, expected);
+  EXPECT_NE(all.err.find("\nprompt 3: the prompt has 30 tokens"), std::string::npos) << all.err;
+  EXPECT_NE(all.err.find("\n4 prompts: "), std::string::npos) << all.err;
+  EXPECT_NE(all.err.find("\n4 texts: "), std::string::npos) << all.err;
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,131 @@
+#include "train/generate.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "comm/local/sole_rank.h"
+#include "device/buffer.h"
+#include "kernels/kernel_table.h"
+#include "kernels/own_stream.h"
+#include "models/init.h"
+#include "tokenizer/byte_tokenizer.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kContext = 8;
+
+ModelSpec byte_model() {
+  ModelConfig config;
+  config.layers = 1;
+  config.d_model = 16;
+  config.heads = 2;
+  config.vocab_size = 257;
+  config.seq_len = kContext;
+  config.init_stddev = 0.5;
+  return *resolve_model(config, 0);
+}
+
+// What a generation has given to its caller.
+struct Generated {
+  std::vector<int32_t> tokens;
+  std::vector<std::string> notes;
+  GenerateReport report;
+};
+
+class Generation : public testing::Test {
+ protected:
+  Generation() {
+    for (const ParamSpec& param : params_) {
+      table_.add(param.name, param.shape, DType::F32, param.adjoins_previous);
+    }
+    memory_ = Buffer::allocate(table_.bytes());
+    init_params(ctx_, params_, frame(), frame(), 3);
+    decoder_ = std::make_unique<Decoder>(byte_model(), frame(), DType::F32);
+  }
+  Frame frame() const { return Frame(table_, memory_.data()); }
+
+  // Takes the likeliest token each time, so a text depends on what the model has read alone.
+  Generated generated(std::vector<int32_t> prompt, int64_t num_tokens) {
+    TokenSampler sampler({.temperature = 0.0}, tokenizer_.vocab_size());
+    Generated result;
+    result.report =
+        generate(ctx_, *decoder_, tokenizer_, sampler, std::move(prompt), num_tokens,
+                 {.emit =
+                      [&](int32_t token) {
+                        result.tokens.push_back(token);
+                        return true;
+                      },
+                  .note = [&](const std::string& note) { result.notes.push_back(note); }});
+    return result;
+  }
+
+  ByteTokenizer tokenizer_;
+  OwnStream stream_{1};
+  SoleRank rank_;
+  Ctx ctx_{stream_, reference_kernels(), rank_.group(), rank_.group(), rank_.group()};
+  std::vector<ParamSpec> params_ = param_table(byte_model(), whole_model(byte_model()));
+  TensorTable table_;
+  Buffer memory_;
+  std::unique_ptr<Decoder> decoder_;
+};
+
+std::vector<int32_t> some_prompt(int64_t num_tokens) {
+  std::vector<int32_t> tokens;
+  for (int64_t t = 0; t < num_tokens; ++t) tokens.push_back(int32_t(t * 37 % 256));
+  return tokens;
+}
+
+// A prompt that fits is read whole. Of any other one, the model reads what fills half of its
+// context, and the caller is told all three numbers.
+TEST_F(Generation, APromptBeyondTheContextIsItsLastHalfContextAndTheCallerIsTold) {
+  for (int64_t length = 1; length <= 3 * kContext; ++length) {
+    SCOPED_TRACE(length);
+    const std::vector<int32_t> prompt = some_prompt(length);
+    const bool fits = length <= kContext;
+    const int64_t kept = fits ? length : kContext / 2;
+    const Generated whole = generated(prompt, 1);
+    EXPECT_EQ(whole.tokens, generated({prompt.end() - kept, prompt.end()}, 1).tokens);
+    EXPECT_EQ(whole.report.prompt_tokens, kept);
+    ASSERT_EQ(whole.notes.size(), fits ? 0 : 1);
+    if (fits) continue;
+    for (const int64_t number : {length, kContext, kept}) {
+      EXPECT_NE(whole.notes[0].find(fmt::format(" {} ", number)), std::string::npos)
+          << whole.notes[0];
+    }
+  }
+}
+
+// A context of 8 tokens that holds a prompt of 3 is full after 5 new tokens, and then after every
+// fourth one. The text continues as if its last 4 tokens were a new prompt.
+TEST_F(Generation, AFullContextIsToldOnceAndItsLaterHalfGoesOn) {
+  const std::vector<int32_t> prompt = some_prompt(3);
+  EXPECT_TRUE(generated(prompt, 6).notes.empty());
+  const Generated once = generated(prompt, 7);
+  ASSERT_EQ(once.notes.size(), 1);
+  EXPECT_NE(once.notes[0].find("after 6 new tokens"), std::string::npos) << once.notes[0];
+  EXPECT_NE(once.notes[0].find("the last 4 tokens"), std::string::npos) << once.notes[0];
+  const Generated often = generated(prompt, 40);
+  EXPECT_EQ(often.notes, once.notes);
+  const std::vector<int32_t> half(often.tokens.begin() + 2, often.tokens.begin() + 6);
+  EXPECT_EQ(generated(half, 5).tokens,
+            std::vector<int32_t>(often.tokens.begin() + 6, often.tokens.begin() + 11));
+}
+
+TEST_F(Generation, TimesAndCountsAreThoseOfTheTokens) {
+  const Generated none = generated(some_prompt(3), 0);
+  EXPECT_EQ(none.report.new_tokens, 0);
+  EXPECT_EQ(none.report.first_token_s, 0.0);
+  const Generated one = generated({}, 1);
+  EXPECT_EQ(one.report.prompt_tokens, 1);  // <|endoftext|>
+  EXPECT_GT(one.report.first_token_s, 0.0);
+  EXPECT_EQ(one.report.decode_s, 0.0);
+  const Generated more = generated(some_prompt(3), 20);
+  EXPECT_EQ(more.report.new_tokens, int64_t(more.tokens.size()));
+  EXPECT_GE(more.report.decoded_tokens, more.report.new_tokens - 1);
+  EXPECT_LE(more.report.decoded_tokens, more.report.new_tokens);
+  EXPECT_GT(more.report.decode_s, 0.0);
+}
+
+}  // namespace
+}  // namespace trireme
