@@ -38,8 +38,8 @@ done
 refused gpt2-1.5b 7000000000  # the gradients fit, but not the state of the optimizer beside them
 refused gpt2-1.5b 7000000000 --set memory.recompute=fit
 refused gpt3-175b 4000000000 --set memory.recompute=fit
-refused gpt3-175b 4000000000 --set parallel.pp=8 --set parallel.tp=8 --set batch.global_sequences=64 \
-  --set parallel.schedule=auto --set memory.recompute=fit
+refused gpt3-175b 4000000000 --set parallel.pp=8 --set parallel.tp=8 \
+  --set batch.global_sequences=64 --set parallel.schedule=auto --set memory.recompute=fit
 [[ ! -e none ]] || fail "a refused run has a folder"
 
 ((failures == 0)) && echo "all refusals are fast"
