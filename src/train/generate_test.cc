@@ -107,6 +107,7 @@ TEST_F(Generation, AFullContextIsToldOnceAndItsLaterHalfGoesOn) {
   EXPECT_NE(once.notes[0].find("the last 4 tokens"), std::string::npos) << once.notes[0];
   const Generated often = generated(prompt, 40);
   EXPECT_EQ(often.notes, once.notes);
+  ASSERT_GE(often.tokens.size(), 11u);
   const std::vector<int32_t> half(often.tokens.begin() + 2, often.tokens.begin() + 6);
   EXPECT_EQ(generated(half, 5).tokens,
             std::vector<int32_t>(often.tokens.begin() + 6, often.tokens.begin() + 11));

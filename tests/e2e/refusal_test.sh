@@ -21,9 +21,10 @@ refused() {
   local model=$1 limit=$2 code cpu_s
   shift 2
   { time (ulimit -v $most_kib
-          exec "$trireme" train "$root/configs/tiny-gpt2.toml" --set "model.preset=$model" \
+          "$trireme" train "$root/configs/tiny-gpt2.toml" --set "model.preset=$model" \
             --set "memory.limit_bytes=$limit" --set run.threads_per_rank=1 --out none "$@" \
-            >out 2>err); } 2>times
+            >out 2>err
+          exit $?); } 2>times
   code=$?
   cpu_s=$(awk '{print $1 + $2}' times)
   echo "$model $limit $*: $cpu_s s"
