@@ -154,7 +154,7 @@ TEST_F(WrongInputs, EachGetsItsExitCodeAndTheMessageOfThePage) {
       EXPECT_EQ(answer.out, "");
     }
   }
-  EXPECT_EQ(kWrongInputs.size(), 50u);
+  EXPECT_EQ(kWrongInputs.size(), 56u);
   EXPECT_FALSE(fs::exists("new")) << "a refused run leaves no folder";
   EXPECT_EQ(std::distance(fs::directory_iterator("lemons"), fs::directory_iterator()), 1)
       << "a refused run changes no folder";

@@ -25,6 +25,7 @@ constexpr double kLegendLine = 24;
 constexpr double kLegendBox = 22;
 constexpr double kTextSize = 12;
 constexpr double kTitleSize = 15;
+constexpr double kTickSize = 11;
 // Widths of a letter in sizes of its font, on average, as wide sans-serif fonts have them.
 constexpr double kLetter = 0.55;
 constexpr double kBoldLetter = 0.6;
@@ -99,6 +100,10 @@ class Picture {
     for (const DrawnSchedule& drawn : schedules_) {
       make_room(drawn.heading, kTextSize * kBoldLetter);
     }
+    // The last number of the axis stands on both sides of its end.
+    const double half =
+        kTickSize * kLetter * double(tick_text(num_ticks_, caption.unit).size()) / 2;
+    width_ = std::max(width_, std::ceil(axis_end_ + half));
     const std::vector<std::vector<LegendItem>> legend = lines_of(legend_items());
     const double top = kLegendTop + kLegendLine * double(legend.size()) + 8;
     double axis_y = top + 6;
@@ -280,9 +285,13 @@ class Picture {
       out_ << fmt::format(
           "<line class=\"grid\" x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/>"
           "<text class=\"ink\" x=\"{0:.2f}\" y=\"{3:.1f}\" text-anchor=\"middle\" "
-          "font-size=\"11\">{4:.6g}{5}</text>\n",
-          x, y, y + 5, y + 18, i * tick_s_, xml_escaped(unit.empty() ? "" : " " + unit));
+          "font-size=\"{4}\">{5}</text>\n",
+          x, y, y + 5, y + 18, kTickSize, xml_escaped(tick_text(i, unit)));
     }
+  }
+
+  std::string tick_text(int tick, const std::string& unit) const {
+    return fmt::format("{:.6g}{}{}", tick * tick_s_, unit.empty() ? "" : " ", unit);
   }
 
   std::ostream& out_;
