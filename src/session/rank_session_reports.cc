@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 
 #include "base/file.h"
+#include "comm/gather_text.h"
 #include "device/host.h"
 #include "observe/host_clocks.h"
 #include "observe/metrics_segments.h"
@@ -29,12 +32,22 @@ std::vector<MeasuredStep> measured_steps(const std::vector<RankMeasurement>& mea
 
 }  // namespace
 
-// The load of others is known where all ranks are threads of this process.
+// The load of others is known where all ranks are on this host: as threads of this process, or as
+// processes, which add up what they have used.
 void RankSession::take_load(const std::optional<CpuTimes>& before, SessionResult& result) const {
   const std::optional<CpuTimes> now = load_.read();
-  const bool is_one_process = options_.host.ranks_on_host == 0;
-  if (!before || !now || !is_one_process) return;
-  result.taken_by_others = share_of_others(*before, *now);
+  const int num_processes = options_.host.ranks_on_host;  // 0: the ranks are threads of this one
+  if (num_processes > 0 && num_processes < plan_.num_ranks()) return;
+  double own_s = before && now ? now->own_s - before->own_s : NAN;
+  if (num_processes > 0) {
+    const std::string text = fmt::format("{}", own_s);
+    own_s = 0.0;
+    for (const std::string& other : gather_text(world_.group(), text)) own_s += std::stod(other);
+  }
+  if (!std::isfinite(own_s)) return;
+  CpuTimes after = *now;
+  after.own_s = before->own_s + own_s;
+  result.taken_by_others = share_of_others(*before, after);
   result.share_left = share_left(result.taken_by_others, plan_.num_ranks() * plan_.num_threads,
                                  options_.host.num_cores);
 }

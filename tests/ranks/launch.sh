@@ -53,6 +53,19 @@ for signal in INT TERM USR1; do
     grep -q '^rank 1 .*process - ' "$folder/status" || fail "the status: $(<"$folder/status")"
 done
 
+# What other programs take of the cores is told, and what the other ranks take is not theirs.
+burners=()
+for ((i = 0; i < $(nproc); i++)); do
+  timeout 60 sh -c 'while :; do :; done' & burners+=($!)
+done
+start busy
+sleep 1
+kill -INT $agent
+wait $agent
+kill "${burners[@]}"
+grep -qE '"cores_taken_by_others": 0\.[1-8]' "$folder/busy/summary.json" ||
+  fail "beside busy programs: $(grep cores_taken "$folder/busy/summary.json")"
+
 start orphaned
 kill -KILL $agent
 for pid in "${pids[@]}"; do ends "$pid" || fail "rank $pid has outlived its agent"; done
