@@ -184,11 +184,10 @@ Json compared_ops(const OpComparison& ops) {
 Json planned_rank(const RunPlan& plan, const Predictions& predicted, int position) {
   const RankPlan rank = rank_plan(plan, position);
   const RankPrediction& prediction = predicted.at(position);
-  Json memory = predicted_memory(rank.memory);
-  memory["checkpoints"] = memory_checkpoint_bytes(plan, rank);
   return {{"rank", position},
           {"coords", to_json(rank.coords)},
-          {"memory", {{"predicted", memory}}},
+          {"memory", {{"predicted", predicted_memory(rank.memory)}}},
+          {"checkpoints_in_memory", memory_checkpoint_bytes(plan, rank)},
           {"traffic", {{"predicted", to_json(prediction.traffic)}}},
           {"time", {{"predicted", to_json(prediction.time)}}},
           {"program", to_string(rank.program, plan.schedule.num_chunks)}};
