@@ -15,7 +15,7 @@
 #include "base/json_text.h"
 #include "chaos/flip_bit.h"
 #include "chaos/live_ranks.h"
-#include "chaos/watched_rank.h"
+#include "chaos/mapped_rank.h"
 #include "checkpoint/checkpoint_index.h"
 
 namespace trireme {
@@ -120,12 +120,12 @@ class Storm {
 
   // A rank that recovers gets there because another one is killed.
   bool reach_a_point(const PlannedFault& fault, InjectedFault& injected) {
-    std::vector<WatchedRank> ranks = watched(live_ranks(job_.run_dir));
+    std::vector<MappedRank> ranks = mapped(live_ranks(job_.run_dir));
     if (ranks.size() < 2) return false;
     size_t chosen_one = chosen(fault.target, ranks.size());
     if (is_of_first_rank(fault.point)) {
       const auto first = std::find_if(ranks.begin(), ranks.end(),
-                                      [](const WatchedRank& rank) { return rank.number() == 0; });
+                                      [](const MappedRank& rank) { return rank.number() == 0; });
       if (first == ranks.end()) return false;
       chosen_one = size_t(first - ranks.begin());
     }

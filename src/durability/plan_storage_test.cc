@@ -74,7 +74,8 @@ TEST(PlanStorage, ACodeThatNeedsMoreDomainsIsRefused) {
 TEST(PlanStorage, RepairThatNeverCatchesUpLosesEverything) {
   StorageQuestion question = question_of(1e12);
   question.cluster.repair_bytes_per_s = 1e4;
-  for (const CodeOnCluster& one : plan_storage(question).value().codes) {
+  const auto plan = plan_storage(question).value();
+  for (const CodeOnCluster& one : plan.codes) {
     EXPECT_FALSE(one.keeps_up());
     EXPECT_EQ(one.loss_in_a_year(), 1.0);
     EXPECT_EQ(one.lost_share_per_year, 1.0);

@@ -9,7 +9,7 @@
 namespace trireme {
 
 // A rank of a job, with the memory in which it shows its progress.
-struct WatchedRank {
+struct MappedRank {
   LiveRank rank;
   SharedRankPages pages;
 
@@ -17,6 +17,6 @@ struct WatchedRank {
 };
 
 // Returns those ranks of the list whose memory can be read. Ranks that end meanwhile are left out.
-std::vector<WatchedRank> watched(const std::vector<LiveRank>& ranks);
+std::vector<MappedRank> mapped(const std::vector<LiveRank>& ranks);
 
 }  // namespace trireme

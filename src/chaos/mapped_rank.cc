@@ -1,4 +1,4 @@
-#include "chaos/watched_rank.h"
+#include "chaos/mapped_rank.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -8,10 +8,10 @@
 
 namespace trireme {
 
-int WatchedRank::number() const { return RankSample::of(pages->progress).rank; }
+int MappedRank::number() const { return RankSample::of(pages->progress).rank; }
 
-std::vector<WatchedRank> watched(const std::vector<LiveRank>& ranks) {
-  std::vector<WatchedRank> found;
+std::vector<MappedRank> mapped(const std::vector<LiveRank>& ranks) {
+  std::vector<MappedRank> found;
   for (const LiveRank& rank : ranks) {
     const std::string path = fmt::format("/proc/{}/fd/{}", rank.pid, rank.pages);
     const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
