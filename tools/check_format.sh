@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every C++ file is as clang-format makes it, no line of code has more than 100 columns, and the
-# writer and the parser of JSON are compiled once:
+# Every C++ file is as clang-format makes it, no line of code has more than 100 columns, the writer
+# and the parser of JSON are compiled once, and no two headers declare types of one name:
 # tools/check_format.sh [--fix]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,3 +22,8 @@ twice=$(grep -rnE --include='*.h' --include='*.cc' '(json|Json)::parse\(|\.dump\
         grep -vE '^src/base/(json_text|bounded_json)\.cc|strict_json::parse' || true)
 [[ -z $twice ]] ||
   { echo "JSON is written and parsed by base/json_text.h:"; echo "$twice"; exit 1; }
+# Two types of one name would share what the compiler makes of them, such as the code of a list.
+# Kernels have a namespace for each instruction set.
+types=$(grep -rhoE --include='*.h' '^(struct|class) [A-Za-z0-9]+ (final )?[:{]' src \
+          --exclude-dir=kernels | awk '{print $2}' | sort | uniq -d)
+[[ -z $types ]] || { echo "types that two headers declare:" $types; exit 1; }

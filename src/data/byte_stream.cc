@@ -20,7 +20,7 @@ namespace {
 
 Error unreadable(const std::string& why) { return {ErrorKind::Damaged, why}; }
 
-class FileStream : public ByteStream {
+class FileStream : public InputStream {
  public:
   explicit FileStream(std::FILE* file) : file_(file) {
     std::setvbuf(file, nullptr, _IONBF, 0);  // blocks are read directly into the caller's memory
@@ -44,9 +44,9 @@ class FileStream : public ByteStream {
 };
 
 // Decompresses what it reads from another stream. A file may contain several compressed parts.
-class UnpackingStream : public ByteStream {
+class UnpackingStream : public InputStream {
  public:
-  explicit UnpackingStream(std::unique_ptr<ByteStream> packed) : packed_(std::move(packed)) {}
+  explicit UnpackingStream(std::unique_ptr<InputStream> packed) : packed_(std::move(packed)) {}
 
   Result<size_t> read(std::span<char> out) override {
     size_t filled = 0;
@@ -111,7 +111,7 @@ class UnpackingStream : public ByteStream {
   }
   int64_t position() const { return num_read_ - static_cast<int64_t>(unread_.size()); }
 
-  std::unique_ptr<ByteStream> packed_;
+  std::unique_ptr<InputStream> packed_;
   std::vector<char> buffer_ = std::vector<char>(size_t{1} << 18);
   int64_t num_read_ = 0;
   int64_t num_unpacked_ = 0;
@@ -120,7 +120,7 @@ class UnpackingStream : public ByteStream {
 
 class GzipStream : public UnpackingStream {
  public:
-  explicit GzipStream(std::unique_ptr<ByteStream> packed) : UnpackingStream(std::move(packed)) {
+  explicit GzipStream(std::unique_ptr<InputStream> packed) : UnpackingStream(std::move(packed)) {
     constexpr int kGzipWindow = 15 + 16;
     TRIREME_CHECK(inflateInit2(&zlib_, kGzipWindow) == Z_OK, "zlib has no memory");
   }
@@ -150,7 +150,7 @@ class GzipStream : public UnpackingStream {
 
 class ZstdStream : public UnpackingStream {
  public:
-  explicit ZstdStream(std::unique_ptr<ByteStream> packed)
+  explicit ZstdStream(std::unique_ptr<InputStream> packed)
       : UnpackingStream(std::move(packed)), zstd_(ZSTD_createDStream()) {
     // The frame declares how much memory its window takes.
     ZSTD_DCtx_setParameter(zstd_.get(), ZSTD_d_windowLogMax, limits::kZstdWindowLog);
@@ -195,15 +195,15 @@ Compression compression_of(const std::string& path) {
                                   : Compression::None;
 }
 
-std::unique_ptr<ByteStream> unpacked_stream(std::unique_ptr<ByteStream> packed,
-                                            Compression compression) {
+std::unique_ptr<InputStream> unpacked_stream(std::unique_ptr<InputStream> packed,
+                                             Compression compression) {
   if (compression == Compression::Gzip) return std::make_unique<GzipStream>(std::move(packed));
   if (compression == Compression::Zstd) return std::make_unique<ZstdStream>(std::move(packed));
   return packed;
 }
 
-Result<std::unique_ptr<ByteStream>> open_byte_stream(const std::string& path,
-                                                     Compression compression) {
+Result<std::unique_ptr<InputStream>> open_byte_stream(const std::string& path,
+                                                      Compression compression) {
   int fd = path == "-" ? ::dup(STDIN_FILENO) : -1;
   if (path != "-") {
     TRIREME_TRY(opened, open_regular_file(path));

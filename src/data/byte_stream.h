@@ -16,9 +16,9 @@ enum class Compression { None, Gzip, Zstd };
 Compression compression_of(const std::string& path);
 
 // The bytes of a file from front to back, decompressed if necessary.
-class ByteStream {
+class InputStream {
  public:
-  virtual ~ByteStream() = default;
+  virtual ~InputStream() = default;
 
   // Fills `out`, except at the end of the file. A compressed file that is damaged or ends early is
   // an error.
@@ -29,11 +29,11 @@ class ByteStream {
 
 // Returns a stream of the decompressed bytes. A stream that is not compressed is returned
 // unchanged.
-std::unique_ptr<ByteStream> unpacked_stream(std::unique_ptr<ByteStream> packed,
-                                            Compression compression);
+std::unique_ptr<InputStream> unpacked_stream(std::unique_ptr<InputStream> packed,
+                                             Compression compression);
 
 // "-" is standard input, without decompression.
-Result<std::unique_ptr<ByteStream>> open_byte_stream(const std::string& path,
-                                                     Compression compression);
+Result<std::unique_ptr<InputStream>> open_byte_stream(const std::string& path,
+                                                      Compression compression);
 
 }  // namespace trireme

@@ -100,7 +100,7 @@ class TextReader {
   Report report_;
 
   size_t file_index_ = 0;  // index of the open file, or of the next one
-  std::unique_ptr<ByteStream> open_file_;
+  std::unique_ptr<InputStream> open_file_;
   int64_t offset_ = 0;       // decompressed bytes read from it
   int64_t line_number_ = 0;  // lines taken from it
   std::string pending_;      // for Lines and JsonLines: text read but not yet taken

@@ -16,9 +16,9 @@ namespace {
 constexpr double kMostSigma = 1.0;   // a third of the times are then off by a factor of e or more
 constexpr double kMostFactor = 1e6;  // a rank slower than that has failed
 
-Status check_slow_ranks(const std::vector<SlowRank>& ranks, int num_ranks) {
+Status check_slow_ranks(const std::vector<SlowedRank>& ranks, int num_ranks) {
   std::set<int> named;
-  for (const SlowRank& rank : ranks) {
+  for (const SlowedRank& rank : ranks) {
     const std::string option = fmt::format("--slow-rank {}={}", rank.position, rank.factor);
     if (rank.position < 0 || rank.position >= num_ranks) {
       return usage(

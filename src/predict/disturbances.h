@@ -11,7 +11,7 @@
 namespace trireme {
 
 // A rank whose kernels all take `factor` times as long.
-struct SlowRank {
+struct SlowedRank {
   int position = 0;  // in the mesh
   double factor = 1.0;
 };
@@ -32,7 +32,7 @@ struct Jitter {
 
 // What may go wrong in a step: slow ranks, slow links, and times that vary.
 struct Disturbances {
-  std::vector<SlowRank> ranks;
+  std::vector<SlowedRank> ranks;
   std::vector<SlowLink> links;
   Jitter jitter;
 

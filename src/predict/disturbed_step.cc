@@ -87,7 +87,7 @@ std::vector<StepTimes> predict_mixed_ranks(const RunPlan& plan, const Hardware& 
   return times;
 }
 
-DisturbedStep::DisturbedStep(const PricedPlan& priced, const std::vector<SlowRank>& slow,
+DisturbedStep::DisturbedStep(const PricedPlan& priced, const std::vector<SlowedRank>& slow,
                              ExtraTimes& extra)
     : priced_(priced),
       extra_(extra),
@@ -96,7 +96,7 @@ DisturbedStep::DisturbedStep(const PricedPlan& priced, const std::vector<SlowRan
       update_extra_s_(factors_.size()),
       own_extra_s_(factors_.size()),
       ranks_(factors_.size()) {
-  for (const SlowRank& rank : slow) {
+  for (const SlowedRank& rank : slow) {
     factors_[size_t(rank.position)] = rank.factor;
     has_slow_rank_[size_t(pipelines().of(rank.position))] = true;
   }

@@ -54,7 +54,7 @@ class DisturbedStep {
  public:
   // `priced` and `extra` must outlive the step. Slow links must be in the prices already
   // (with_slow_links).
-  DisturbedStep(const PricedPlan& priced, const std::vector<SlowRank>& slow, ExtraTimes& extra);
+  DisturbedStep(const PricedPlan& priced, const std::vector<SlowedRank>& slow, ExtraTimes& extra);
 
   double step_s() const { return step_s_; }
   const std::vector<RankSpent>& ranks() const { return ranks_; }  // [mesh position]

@@ -225,7 +225,7 @@ void for_each_small_plan(const std::function<void(const RunPlan&)>& visit) {
 // A disturbed step with the times that it reads.
 class Disturbed {
  public:
-  Disturbed(const PricedPlan& priced, const std::vector<SlowRank>& slow, const Jitter& jitter)
+  Disturbed(const PricedPlan& priced, const std::vector<SlowedRank>& slow, const Jitter& jitter)
       : extra_(priced.plan, priced.compute, jitter), step_(priced, slow, extra_) {}
   const DisturbedStep* operator->() const { return &step_; }
 
@@ -253,7 +253,7 @@ TEST(DisturbedStep, IsWhatAllRanksDoOneByOne) {
     const Result<PricedPlan> priced = price_plan(plan, hardware);
     ASSERT_TRUE(priced.ok()) << priced.error().message;
     for (int slow = 0; slow < plan.num_ranks(); slow += 3) {
-      const std::vector<SlowRank> ranks = {{slow, 1.7}, {(slow + 5) % plan.num_ranks(), 1.2}};
+      const std::vector<SlowedRank> ranks = {{slow, 1.7}, {(slow + 5) % plan.num_ranks(), 1.2}};
       const size_t used = ranks[0].position == ranks[1].position ? 1 : 2;
       std::vector<double> factors(size_t(plan.num_ranks()), 1.0);
       for (size_t i = 0; i < used; ++i) factors[size_t(ranks[i].position)] = ranks[i].factor;

@@ -10,7 +10,7 @@ namespace {
 
 void sort(Disturbances& disturbances) {
   std::sort(disturbances.ranks.begin(), disturbances.ranks.end(),
-            [](const SlowRank& a, const SlowRank& b) { return a.position < b.position; });
+            [](const SlowedRank& a, const SlowedRank& b) { return a.position < b.position; });
   std::sort(disturbances.links.begin(), disturbances.links.end(),
             [](const SlowLink& a, const SlowLink& b) { return a.tier < b.tier; });
 }
@@ -22,9 +22,9 @@ constexpr const char* kWho[] = {"the slow ranks", "ranks that share layers with 
                                 "ranks of other pipelines"};
 
 Nearness nearness(const Mesh& mesh, const Pipelines& pipelines, int position,
-                  const std::vector<SlowRank>& slow) {
+                  const std::vector<SlowedRank>& slow) {
   Nearness nearest = kElsewhere;
-  for (const SlowRank& rank : slow) {
+  for (const SlowedRank& rank : slow) {
     if (rank.position == position) return kIsSlow;
     if (pipelines.of(rank.position) != pipelines.of(position)) continue;
     const bool is_same_stage = coords_of(mesh, rank.position).pp == coords_of(mesh, position).pp;
@@ -36,7 +36,7 @@ Nearness nearness(const Mesh& mesh, const Pipelines& pipelines, int position,
 // Compares the waits of all ranks with those of the undisturbed step.
 std::vector<WaitingRanks> waiting_ranks(const Mesh& mesh, const DisturbedStep& before,
                                         const DisturbedStep& after,
-                                        const std::vector<SlowRank>& slow) {
+                                        const std::vector<SlowedRank>& slow) {
   std::vector<WaitingRanks> groups(std::size(kWho));
   for (size_t i = 0; i < groups.size(); ++i) groups[i].who = kWho[i];
   if (slow.empty()) groups[kElsewhere].who = "all ranks";
@@ -60,7 +60,7 @@ std::vector<WaitingRanks> waiting_ranks(const Mesh& mesh, const DisturbedStep& b
 // Each disturbance by itself.
 std::vector<Cause> causes_of(const Disturbances& disturbances) {
   std::vector<Cause> causes;
-  for (const SlowRank& rank : disturbances.ranks) {
+  for (const SlowedRank& rank : disturbances.ranks) {
     causes.push_back(
         {.option = fmt::format("--slow-rank {}={}", rank.position, rank.factor),
          .what = fmt::format("Rank {} computes {} times as long", rank.position, rank.factor),

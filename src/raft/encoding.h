@@ -8,9 +8,9 @@
 namespace trireme {
 
 // Appends fixed-width integers, in little-endian order, and texts after their length.
-class Encoder {
+class RecordEncoder {
  public:
-  explicit Encoder(std::string& bytes) : bytes_(bytes) {}
+  explicit RecordEncoder(std::string& bytes) : bytes_(bytes) {}
   void byte(uint8_t value) { bytes_.push_back(char(value)); }
   void u32(uint32_t value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
   void i64(int64_t value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
@@ -23,11 +23,11 @@ class Encoder {
   std::string& bytes_;
 };
 
-// Reads what an Encoder has written. After a read past the end every value is 0 or empty, and
+// Reads what an RecordEncoder has written. After a read past the end every value is 0 or empty, and
 // is_ok() is false.
-class Decoder {
+class RecordDecoder {
  public:
-  explicit Decoder(std::string_view bytes) : bytes_(bytes) {}
+  explicit RecordDecoder(std::string_view bytes) : bytes_(bytes) {}
   uint8_t byte() { return value<uint8_t>(); }
   uint32_t u32() { return value<uint32_t>(); }
   int64_t i64() { return value<int64_t>(); }

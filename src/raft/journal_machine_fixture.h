@@ -22,13 +22,13 @@ class JournalMachine : public StateMachine {
   std::string query(std::string_view) const override { return std::to_string(lines_.size()); }
   std::string snapshot() const override {
     std::string bytes;
-    Encoder encoder(bytes);
+    RecordEncoder encoder(bytes);
     for (const std::string& line : lines_) encoder.text(line);
     return bytes;
   }
   Status restore(std::string_view snapshot) override {
     std::vector<std::string> lines;
-    Decoder decoder(snapshot);
+    RecordDecoder decoder(snapshot);
     while (decoder.is_ok() && !decoder.is_at_end()) lines.emplace_back(decoder.text());
     if (!decoder.is_ok()) return damaged("this is no journal");
     lines_ = std::move(lines);

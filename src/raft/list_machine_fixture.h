@@ -27,7 +27,7 @@ class ListMachine : public StateMachine {
   };
   static std::string command(uint8_t key, int64_t token) {
     std::string bytes;
-    Encoder encoder(bytes);
+    RecordEncoder encoder(bytes);
     encoder.byte(key);
     encoder.i64(token);
     return bytes;
@@ -35,7 +35,7 @@ class ListMachine : public StateMachine {
   static std::string question(uint8_t key) { return std::string(1, char(key)); }
 
   Answer append(std::string_view command) {
-    Decoder decoder(command);
+    RecordDecoder decoder(command);
     const uint8_t key = decoder.byte();
     const int64_t token = decoder.i64();
     std::vector<int64_t>& list = lists_[key];
@@ -62,7 +62,7 @@ class ListMachine : public StateMachine {
   }
   std::string snapshot() const override {
     std::string bytes;
-    Encoder encoder(bytes);
+    RecordEncoder encoder(bytes);
     encoder.i64(int64_t(digest_));
     for (const auto& [key, list] : lists_) {
       encoder.byte(key);
@@ -71,12 +71,12 @@ class ListMachine : public StateMachine {
     return bytes;
   }
   Status restore(std::string_view snapshot) override {
-    Decoder decoder(snapshot);
+    RecordDecoder decoder(snapshot);
     const auto digest = uint64_t(decoder.i64());
     std::map<uint8_t, std::vector<int64_t>> lists;
     while (decoder.is_ok() && !decoder.is_at_end()) {
       std::vector<int64_t>& list = lists[decoder.byte()];
-      Decoder tokens(decoder.text());
+      RecordDecoder tokens(decoder.text());
       while (tokens.left() > 0) list.push_back(tokens.i64());
     }
     if (!decoder.is_ok()) return damaged("this is no snapshot of lists");
@@ -90,7 +90,7 @@ class ListMachine : public StateMachine {
  private:
   static std::string encode(Answer answer) {
     std::string bytes;
-    Encoder encoder(bytes);
+    RecordEncoder encoder(bytes);
     encoder.i64(answer.length);
     encoder.i64(int64_t(answer.digest));
     return bytes;

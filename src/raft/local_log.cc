@@ -49,7 +49,7 @@ LocalLog::~LocalLog() {
   changed_.wait(lock, [&] { return num_calls_ == 0; });
 }
 
-Result<CommandAnswer> LocalLog::apply(const std::string& command, Deadline deadline) {
+Result<AppliedAnswer> LocalLog::apply(const std::string& command, Deadline deadline) {
   if (int64_t(command.size()) > kMostCommandBytes) {
     return usage("a command has " + std::to_string(command.size()) +
                  " bytes; the log takes up to " + std::to_string(kMostCommandBytes));
@@ -89,7 +89,7 @@ Result<CommandAnswer> LocalLog::apply(const std::string& command, Deadline deadl
                  "the log did not write a command before its deadline; it may still take effect"};
   }
   if (!*call->answer) return call->answer->error();
-  return CommandAnswer{.is_leader = true, .leader = "", .bytes = std::move(**call->answer)};
+  return AppliedAnswer{.is_leader = true, .leader = "", .bytes = std::move(**call->answer)};
 }
 
 // Runs without mutex_. The answers are set under it, because threads that wait read them.
@@ -146,13 +146,13 @@ Status LocalLog::save_snapshot_if_due() {
   return Done{};
 }
 
-Result<CommandAnswer> LocalLog::query(const std::string& question, Deadline) {
+Result<AppliedAnswer> LocalLog::query(const std::string& question, Deadline) {
   {
     const std::lock_guard lock(mutex_);
     if (broken_) return *broken_;
   }
   const std::shared_lock machine_lock(machine_mutex_);
-  return CommandAnswer{.is_leader = true, .leader = "", .bytes = machine_.query(question)};
+  return AppliedAnswer{.is_leader = true, .leader = "", .bytes = machine_.query(question)};
 }
 
 }  // namespace trireme

@@ -29,8 +29,8 @@ class LocalLog : public CommandLog {
   // Waits for calls that are running.
   ~LocalLog() override;
 
-  Result<CommandAnswer> apply(const std::string& command, Deadline deadline) override;
-  Result<CommandAnswer> query(const std::string& question, Deadline deadline) override;
+  Result<AppliedAnswer> apply(const std::string& command, Deadline deadline) override;
+  Result<AppliedAnswer> query(const std::string& question, Deadline deadline) override;
 
  private:
   struct Call {

@@ -40,7 +40,7 @@ bool has_unwritten_end(std::string_view file, size_t offset) {
 
 // Puts the records of a frame after those of the frames before it. Returns what is wrong, or "".
 std::string add_records(std::string_view body, Segment& segment) {
-  Decoder decoder(body);
+  RecordDecoder decoder(body);
   while (decoder.is_ok() && !decoder.is_at_end()) {
     const auto kind = RecordKind(decoder.byte());
     if (kind == RecordKind::Vote) {
@@ -65,14 +65,14 @@ std::string add_records(std::string_view body, Segment& segment) {
 }  // namespace
 
 void encode_entry(const LogEntry& entry, std::string& bytes) {
-  Encoder encoder(bytes);
+  RecordEncoder encoder(bytes);
   encoder.i64(entry.index);
   encoder.i64(entry.term);
   encoder.byte(uint8_t(entry.kind));
   encoder.text(entry.bytes);
 }
 
-Result<LogEntry> decode_entry(Decoder& decoder) {
+Result<LogEntry> decode_entry(RecordDecoder& decoder) {
   LogEntry entry;
   entry.index = decoder.i64();
   entry.term = decoder.i64();
@@ -87,7 +87,7 @@ Result<LogEntry> decode_entry(Decoder& decoder) {
 
 std::string segment_head(int64_t number, int64_t base_index, int64_t base_term) {
   std::string head;
-  Encoder encoder(head);
+  RecordEncoder encoder(head);
   encoder.u32(kSegmentMagic);
   encoder.i64(number);
   encoder.i64(base_index);
@@ -98,7 +98,7 @@ std::string segment_head(int64_t number, int64_t base_index, int64_t base_term) 
 
 std::string frame_of(const std::optional<LogVote>& vote, std::span<const LogEntry> entries) {
   std::string frame(kFrameHeadBytes, '\0');
-  Encoder encoder(frame);
+  RecordEncoder encoder(frame);
   if (vote) {
     encoder.byte(uint8_t(RecordKind::Vote));
     encoder.i64(vote->term);
@@ -109,7 +109,7 @@ std::string frame_of(const std::optional<LogVote>& vote, std::span<const LogEntr
     encode_entry(entry, frame);
   }
   std::string head;
-  Encoder head_encoder(head);
+  RecordEncoder head_encoder(head);
   head_encoder.u32(kFrameMagic);
   head_encoder.i64(int64_t(frame.size() - kFrameHeadBytes));
   head_encoder.u32(crc32c(head));
@@ -121,7 +121,7 @@ std::string frame_of(const std::optional<LogVote>& vote, std::span<const LogEntr
 
 Result<Segment> parse_segment(std::string_view bytes, int64_t number, const std::string& path) {
   // The head is written with the file, before the file gets its name, so it is never incomplete.
-  Decoder head(bytes.substr(0, kSegmentHeadBytes));
+  RecordDecoder head(bytes.substr(0, kSegmentHeadBytes));
   const uint32_t magic = head.u32();
   const int64_t found_number = head.i64();
   Segment segment;
@@ -138,7 +138,7 @@ Result<Segment> parse_segment(std::string_view bytes, int64_t number, const std:
     segment.whole_bytes = int64_t(offset);
     const std::string_view rest = bytes.substr(offset);
     if (rest.size() < kFrameHeadBytes || is_zero(rest)) return segment;
-    Decoder frame(rest);
+    RecordDecoder frame(rest);
     const uint32_t frame_magic = frame.u32();
     const int64_t body_bytes = frame.i64();
     const uint32_t frame_crc = frame.u32();
@@ -149,7 +149,7 @@ Result<Segment> parse_segment(std::string_view bytes, int64_t number, const std:
     if (rest.size() - kFrameHeadBytes < body_size) return segment;
     if (rest.size() - kFrameHeadBytes - body_size < kFrameTailBytes) return segment;
     const std::string_view body = rest.substr(kFrameHeadBytes, body_size);
-    Decoder tail(rest.substr(kFrameHeadBytes + body_size, kFrameTailBytes));
+    RecordDecoder tail(rest.substr(kFrameHeadBytes + body_size, kFrameTailBytes));
     const bool is_whole = tail.u32() == crc32c(body) && tail.u32() == kFrameEnd;
     const size_t end = offset + kFrameHeadBytes + body_size + kFrameTailBytes;
     if (!is_whole && end == bytes.size() && has_unwritten_end(bytes, offset)) return segment;
@@ -162,7 +162,7 @@ Result<Segment> parse_segment(std::string_view bytes, int64_t number, const std:
 
 std::string encode_snapshot(const LogSnapshot& snapshot) {
   std::string bytes;
-  Encoder encoder(bytes);
+  RecordEncoder encoder(bytes);
   encoder.u32(kSnapshotMagic);
   encoder.i64(snapshot.index);
   encoder.i64(snapshot.term);
@@ -174,10 +174,10 @@ std::string encode_snapshot(const LogSnapshot& snapshot) {
 
 Result<LogSnapshot> parse_snapshot(std::string_view bytes, const std::string& path) {
   if (bytes.size() < 8) return damage(path, 0, "the snapshot is incomplete");
-  Decoder tail(bytes.substr(bytes.size() - 4));
+  RecordDecoder tail(bytes.substr(bytes.size() - 4));
   bytes.remove_suffix(4);
   if (tail.u32() != crc32c(bytes)) return damage(path, 0, "the snapshot has a wrong checksum");
-  Decoder decoder(bytes);
+  RecordDecoder decoder(bytes);
   const uint32_t magic = decoder.u32();
   LogSnapshot snapshot;
   snapshot.index = decoder.i64();

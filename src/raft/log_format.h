@@ -13,7 +13,7 @@
 // here reads or writes files, so the simulator uses the same bytes.
 namespace trireme {
 
-class Decoder;
+class RecordDecoder;
 
 using ServerId = int32_t;  // from 1; 0: no server
 
@@ -79,6 +79,6 @@ Result<LogSnapshot> parse_snapshot(std::string_view bytes, const std::string& pa
 Result<LogContents> join_contents(LogSnapshot snapshot, Segment segment, const std::string& path);
 
 void encode_entry(const LogEntry& entry, std::string& bytes);
-Result<LogEntry> decode_entry(Decoder& decoder);
+Result<LogEntry> decode_entry(RecordDecoder& decoder);
 
 }  // namespace trireme

@@ -24,7 +24,7 @@ bool LogMembers::is_one_step_from(const LogMembers& other) const {
 
 std::string encode_members(const LogMembers& members) {
   std::string bytes;
-  Encoder encoder(bytes);
+  RecordEncoder encoder(bytes);
   for (const LogMember& member : members.servers) {
     encoder.u32(uint32_t(member.id));
     encoder.text(member.address);
@@ -34,7 +34,7 @@ std::string encode_members(const LogMembers& members) {
 
 Result<LogMembers> decode_members(std::string_view bytes) {
   LogMembers members;
-  Decoder decoder(bytes);
+  RecordDecoder decoder(bytes);
   while (decoder.is_ok() && !decoder.is_at_end()) {
     LogMember member;
     member.id = ServerId(decoder.u32());

@@ -27,7 +27,7 @@ Status check_entries(const RaftMessage& message) {
 
 std::string encode_message_head(const RaftMessage& message, size_t snapshot_bytes) {
   std::string bytes;
-  Encoder encoder(bytes);
+  RecordEncoder encoder(bytes);
   encoder.byte(uint8_t(message.kind));
   encoder.byte(message.is_granted ? 1 : 0);
   encoder.u32(uint32_t(message.from));
@@ -50,7 +50,7 @@ std::string encode_message(const RaftMessage& message) {
 }
 
 Result<RaftMessage> decode_message(std::string_view bytes) {
-  Decoder decoder(bytes);
+  RecordDecoder decoder(bytes);
   RaftMessage message;
   const uint8_t kind = decoder.byte();
   if (kind > uint8_t(RaftMessage::Kind::Snapshot)) return damaged("a message has an unknown kind");

@@ -28,7 +28,7 @@ std::string secret_of_servers(const std::string& secret) { return secret + "/log
 std::string head_of_frame(const RaftMessage& message, size_t snapshot_bytes) {
   const std::string body = encode_message_head(message, snapshot_bytes);
   std::string frame;
-  Encoder encoder(frame);
+  RecordEncoder encoder(frame);
   encoder.u32(kMagic);
   encoder.i64(int64_t(body.size() + snapshot_bytes));
   encoder.i64(int64_t(body.size()));
@@ -40,7 +40,7 @@ Result<RaftMessage> receive_message(const Socket& socket) {
   const Deadline deadline = Deadline::after(kTransferS);
   std::string head(kHeadBytes, '\0');
   TRIREME_TRY_DONE(receive_all(socket, std::as_writable_bytes(std::span(head)), deadline));
-  Decoder decoder(head);
+  RecordDecoder decoder(head);
   const uint32_t magic = decoder.u32();
   const int64_t body_bytes = decoder.i64();
   const int64_t checked_bytes = decoder.i64();

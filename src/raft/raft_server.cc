@@ -72,7 +72,7 @@ RaftServer::~RaftServer() {
 
 // ---- Callers ----
 
-Result<CommandAnswer> RaftServer::apply(const std::string& command, Deadline deadline) {
+Result<AppliedAnswer> RaftServer::apply(const std::string& command, Deadline deadline) {
   if (int64_t(command.size()) > kMostCommandBytes) {
     return usage("a command has " + std::to_string(command.size()) +
                  " bytes; the log takes up to " + std::to_string(kMostCommandBytes));
@@ -80,15 +80,15 @@ Result<CommandAnswer> RaftServer::apply(const std::string& command, Deadline dea
   return do_call(CallKind::Command, command, deadline);
 }
 
-Result<CommandAnswer> RaftServer::query(const std::string& question, Deadline deadline) {
+Result<AppliedAnswer> RaftServer::query(const std::string& question, Deadline deadline) {
   return do_call(CallKind::Question, question, deadline);
 }
 
-Result<CommandAnswer> RaftServer::change_members(const LogMembers& members, Deadline deadline) {
+Result<AppliedAnswer> RaftServer::change_members(const LogMembers& members, Deadline deadline) {
   return do_call(CallKind::Members, encode_members(members), deadline);
 }
 
-Result<CommandAnswer> RaftServer::do_call(CallKind kind, const std::string& bytes,
+Result<AppliedAnswer> RaftServer::do_call(CallKind kind, const std::string& bytes,
                                           Deadline deadline) {
   const SharedCall call = std::make_shared<Call>();
   call->kind = kind;
@@ -248,7 +248,7 @@ Status RaftServer::apply_entries(const RaftOutput& output) {
     if (found == commands_.end()) continue;
     if (found->second->term == entry.term) {
       answer(found->second,
-             CommandAnswer{.is_leader = true, .leader = "", .bytes = std::move(bytes)});
+             AppliedAnswer{.is_leader = true, .leader = "", .bytes = std::move(bytes)});
     } else {
       answer_not_leader(found->second);  // another entry took its place, so it has no effect
     }
@@ -272,11 +272,11 @@ void RaftServer::answer_questions(const std::vector<RaftRead>& reads) {
     const SharedCall call = confirmed_.begin()->second;
     confirmed_.erase(confirmed_.begin());
     answer(call,
-           CommandAnswer{.is_leader = true, .leader = "", .bytes = machine_.query(call->bytes)});
+           AppliedAnswer{.is_leader = true, .leader = "", .bytes = machine_.query(call->bytes)});
   }
 }
 
-void RaftServer::answer(const SharedCall& call, Result<CommandAnswer> answer) {
+void RaftServer::answer(const SharedCall& call, Result<AppliedAnswer> answer) {
   const std::lock_guard lock(mutex_);
   call->answer = std::move(answer);
   has_answer_.notify_all();
@@ -284,7 +284,7 @@ void RaftServer::answer(const SharedCall& call, Result<CommandAnswer> answer) {
 
 void RaftServer::answer_not_leader(const SharedCall& call) {
   const ServerId leader = core_.is_leader() ? 0 : core_.leader();
-  answer(call, CommandAnswer{.is_leader = false, .leader = address_of(leader), .bytes = ""});
+  answer(call, AppliedAnswer{.is_leader = false, .leader = address_of(leader), .bytes = ""});
 }
 
 void RaftServer::fail(const Error& error) {
@@ -296,7 +296,7 @@ void RaftServer::fail(const Error& error) {
   }
   broken_ = error;
   const auto end = [&](const SharedCall& call) {
-    if (!call->answer) call->answer = Result<CommandAnswer>(error);
+    if (!call->answer) call->answer = Result<AppliedAnswer>(error);
   };
   for (const SharedCall& call : new_calls_) end(call);
   for (const SharedCall& call : waiting_) end(call);

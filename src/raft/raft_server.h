@@ -43,10 +43,10 @@ class RaftServer : public CommandLog {
   // Calls that wait get an error.
   ~RaftServer() override;
 
-  Result<CommandAnswer> apply(const std::string& command, Deadline deadline) override;
-  Result<CommandAnswer> query(const std::string& question, Deadline deadline) override;
+  Result<AppliedAnswer> apply(const std::string& command, Deadline deadline) override;
+  Result<AppliedAnswer> query(const std::string& question, Deadline deadline) override;
   // Adds, removes or moves one server. Returns once the change is committed.
-  Result<CommandAnswer> change_members(const LogMembers& members, Deadline deadline);
+  Result<AppliedAnswer> change_members(const LogMembers& members, Deadline deadline);
 
   struct Standing {
     bool is_leader = false;
@@ -64,12 +64,12 @@ class RaftServer : public CommandLog {
     std::string bytes;
     int64_t index = 0;  // of its entry, or of the entry that a question waits for
     int64_t term = 0;
-    std::optional<Result<CommandAnswer>> answer;  // guarded by mutex_
+    std::optional<Result<AppliedAnswer>> answer;  // guarded by mutex_
   };
   using SharedCall = std::shared_ptr<Call>;  // shared with the thread that waits
 
   RaftServer(RaftServerOptions options, LogFile file, LogContents contents, StateMachine& machine);
-  Result<CommandAnswer> do_call(CallKind kind, const std::string& bytes, Deadline deadline);
+  Result<AppliedAnswer> do_call(CallKind kind, const std::string& bytes, Deadline deadline);
 
   // Of the thread that runs the core.
   void run();
@@ -79,7 +79,7 @@ class RaftServer : public CommandLog {
   void do_output();
   Status apply_entries(const RaftOutput& output);
   void answer_questions(const std::vector<RaftRead>& reads);
-  void answer(const SharedCall& call, Result<CommandAnswer> answer);
+  void answer(const SharedCall& call, Result<AppliedAnswer> answer);
   void answer_not_leader(const SharedCall& call);
   void fail(const Error& error);
   void publish_standing();

@@ -69,12 +69,12 @@ class RaftServerTest : public testing::Test {
     return 1;
   }
   // Asks the servers that are up until one of them has done it.
-  Result<CommandAnswer> apply(const std::string& command) {
+  Result<AppliedAnswer> apply(const std::string& command) {
     const Deadline deadline = Deadline::after(20);
     while (deadline.left_ms() > 0) {
       for (int id = 1; id <= kMost; ++id) {
         if (servers_[id] == nullptr) continue;
-        Result<CommandAnswer> answer = servers_[id]->apply(command, Deadline::after(1));
+        Result<AppliedAnswer> answer = servers_[id]->apply(command, Deadline::after(1));
         if (answer && answer->is_leader) return answer;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -129,7 +129,7 @@ TEST_F(RaftServerTest, NothingAcknowledgedIsLostWhenTheLeaderStops) {
     start(former);
   }
   std::printf("longest gap after the leader stopped: %.2f s\n", double(gap_ns) * 1e-9);
-  const Result<CommandAnswer> length = servers_[leader()]->query("", Deadline::after(5));
+  const Result<AppliedAnswer> length = servers_[leader()]->query("", Deadline::after(5));
   ASSERT_TRUE(length.ok());
   EXPECT_GE(std::stoull(length->bytes), acknowledged.size());
   wait_for_equal({1, 2, 3});
@@ -215,7 +215,7 @@ TEST_F(RaftServerTest, OnlyTheLeaderAnswersAndTheOthersNameIt) {
   const int leading = leader();
   wait_for_equal({1, 2, 3});
   for (int id = 1; id <= 3; ++id) {
-    const Result<CommandAnswer> answer = servers_[id]->query("", Deadline::after(5));
+    const Result<AppliedAnswer> answer = servers_[id]->query("", Deadline::after(5));
     ASSERT_TRUE(answer.ok()) << answer.error().message;
     EXPECT_EQ(answer->is_leader, id == leading);
     EXPECT_EQ(answer->leader, id == leading ? "" : addresses_[leading]);
@@ -224,7 +224,7 @@ TEST_F(RaftServerTest, OnlyTheLeaderAnswersAndTheOthersNameIt) {
   for (int id = 1; id <= 3; ++id) {
     if (id != leading) stop(id);
   }
-  const Result<CommandAnswer> alone = servers_[leading]->query("", Deadline::after(0.5));
+  const Result<AppliedAnswer> alone = servers_[leading]->query("", Deadline::after(0.5));
   EXPECT_FALSE(alone.ok() && alone->is_leader);
 }
 

@@ -223,7 +223,7 @@ Status MirroredLog::append(const std::string& record) {
                            num_written, rules_.least_written, why)};
 }
 
-Result<CommandAnswer> MirroredLog::apply(const std::string& command, Deadline) {
+Result<AppliedAnswer> MirroredLog::apply(const std::string& command, Deadline) {
   const std::lock_guard lock(mutex_);
   if (broken_) return *broken_;
   Status status = is_writing_ ? Status(Done{}) : begin_writing();
@@ -233,12 +233,12 @@ Result<CommandAnswer> MirroredLog::apply(const std::string& command, Deadline) {
     return *broken_;
   }
   ++index_;
-  return CommandAnswer{.bytes = machine_.apply(command)};
+  return AppliedAnswer{.bytes = machine_.apply(command)};
 }
 
-Result<CommandAnswer> MirroredLog::query(const std::string& question, Deadline) {
+Result<AppliedAnswer> MirroredLog::query(const std::string& question, Deadline) {
   const std::lock_guard lock(mutex_);
-  return CommandAnswer{.bytes = machine_.query(question)};
+  return AppliedAnswer{.bytes = machine_.query(question)};
 }
 
 }  // namespace trireme

@@ -38,8 +38,8 @@ class MirroredLog : public CommandLog {
   // No longer uses the copy in this folder, which is an index into the folders that open() got.
   void leave_out(size_t folder);
 
-  Result<CommandAnswer> apply(const std::string& command, Deadline deadline) override;
-  Result<CommandAnswer> query(const std::string& question, Deadline deadline) override;
+  Result<AppliedAnswer> apply(const std::string& command, Deadline deadline) override;
+  Result<AppliedAnswer> query(const std::string& question, Deadline deadline) override;
 
  private:
   struct Copy {

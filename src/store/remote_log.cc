@@ -25,15 +25,15 @@ RemoteLog::RemoteLog(const std::vector<std::string>& addresses, const std::strin
   }
 }
 
-Result<CommandAnswer> RemoteLog::apply(const std::string& command, Deadline deadline) {
+Result<AppliedAnswer> RemoteLog::apply(const std::string& command, Deadline deadline) {
   return ask(StoreOp::Apply, command, deadline);
 }
 
-Result<CommandAnswer> RemoteLog::query(const std::string& question, Deadline deadline) {
+Result<AppliedAnswer> RemoteLog::query(const std::string& question, Deadline deadline) {
   return ask(StoreOp::Query, question, deadline);
 }
 
-Result<CommandAnswer> RemoteLog::ask(StoreOp op, const std::string& text, Deadline deadline) {
+Result<AppliedAnswer> RemoteLog::ask(StoreOp op, const std::string& text, Deadline deadline) {
   if (peers_.empty()) return damaged("the store names no server that keeps its metadata");
   const StoreRequest request{.op = op, .store = store_, .text = text};
   std::string why = "no server knows the leader";
@@ -48,7 +48,7 @@ Result<CommandAnswer> RemoteLog::ask(StoreOp op, const std::string& text, Deadli
     const Deadline patience = Deadline::after(seconds);
     const Result<StoreReply> reply = peers_[at]->ask(request, seconds);
     if (patience.left_ms() == 0) try_s = std::min(2 * try_s, kLongestTryS);
-    if (reply.ok() && reply->is_leader) return CommandAnswer{.bytes = reply->text};
+    if (reply.ok() && reply->is_leader) return AppliedAnswer{.bytes = reply->text};
     // A usage error stays, however often the call is repeated.
     if (!reply.ok() && reply.error().kind == ErrorKind::Usage) return reply.error();
     if (!reply.ok()) why = reply.error().message;

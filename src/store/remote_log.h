@@ -17,11 +17,11 @@ class RemoteLog : public CommandLog {
  public:
   RemoteLog(const std::vector<std::string>& addresses, const std::string& secret, uint64_t store);
 
-  Result<CommandAnswer> apply(const std::string& command, Deadline deadline) override;
-  Result<CommandAnswer> query(const std::string& question, Deadline deadline) override;
+  Result<AppliedAnswer> apply(const std::string& command, Deadline deadline) override;
+  Result<AppliedAnswer> query(const std::string& question, Deadline deadline) override;
 
  private:
-  Result<CommandAnswer> ask(StoreOp op, const std::string& text, Deadline deadline);
+  Result<AppliedAnswer> ask(StoreOp op, const std::string& text, Deadline deadline);
 
   const uint64_t store_;
   std::vector<std::shared_ptr<StorePeer>> peers_;

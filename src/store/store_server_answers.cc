@@ -151,7 +151,7 @@ Result<StoreReply> StoreServer::ask_log(const StoreRequest& request) {
   // A client chooses its deadline, but none may hold up the end of this server for longer.
   const Deadline deadline =
       Deadline::after(std::min(double(request.deadline_ms) * 1e-3, kRequestS));
-  Result<CommandAnswer> answer = request.op == StoreOp::Apply ? log->apply(request.text, deadline)
+  Result<AppliedAnswer> answer = request.op == StoreOp::Apply ? log->apply(request.text, deadline)
                                                               : log->query(request.text, deadline);
   if (!answer.ok()) return answer.error();
   StoreReply reply{.is_leader = answer->is_leader, .text = std::move(answer->bytes)};

@@ -52,7 +52,7 @@ struct StoreRequest {
 struct StoreReply {
   std::optional<Error> error = {};        // nothing else counts then
   ChunkState state = ChunkState::Intact;  // Read
-  bool is_leader = true;                  // Apply, Query: as in CommandAnswer
+  bool is_leader = true;                  // Apply, Query: as in AppliedAnswer
   std::string leader = {};                // "": not known
   std::string text = {};                  // Apply, Query: the answer; Read: why; Describe: packed
   std::vector<ChunkName> chunks = {};     // List: at most kMostListedChunks
