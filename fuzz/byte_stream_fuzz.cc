@@ -11,10 +11,10 @@
 
 namespace {
 
-using trireme::ByteStream;
 using trireme::Compression;
+using trireme::InputStream;
 
-class MemoryStream : public ByteStream {
+class MemoryStream : public InputStream {
  public:
   explicit MemoryStream(std::span<const char> bytes) : bytes_(bytes) {}
   trireme::Result<size_t> read(std::span<char> out) override {
