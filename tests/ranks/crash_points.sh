@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
-# A rank dies at every named point of a run (watch/crash_point.h), and no number changes. The last
-# one dies after the last step.
+# A rank dies at named points of a run (watch/crash_point.h), and no number changes. The last one
+# dies after the last step. Without ROUNDS it is some points, with it as often all that there are.
 # Usage: crash_points.sh TRIREME CONFIGS [ROUNDS] [SEED]
 set -uo pipefail
 trireme=$1
 configs=$2
 rounds=${3:-1}
+points=()
+steps=1200
+if (($# < 3)); then
+  points=(--points memory-committed,disk-indexed,order-taken,restored,leave)
+  steps=400
+fi
 seed=${4:-1}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -17,8 +23,8 @@ common=("$configs/tiny-gpt2.toml" --ranks 4 --set run.threads_per_rank=1
         --set checkpoint.every=5 --set checkpoint.keep=2 --set checkpoint.memory_every=1
         --set run.comm_timeout_s=2)
 for ((round = 0; round < rounds; round++)); do
-  "$trireme" chaos "${common[@]}" --steps 1200 --seed $((seed + round)) --mtbf 0.1 \
-    --faults point --out "$folder/storm$round" --json >"$folder/json" 2>"$folder/log" ||
+  "$trireme" chaos "${common[@]}" --steps $steps --seed $((seed + round)) --mtbf 0.1 \
+    --faults point "${points[@]}" --out "$folder/storm$round" --json >"$folder/json" 2>"$folder/log" ||
     fail "round $round: exit code $?"
   grep -q '"good": true' "$folder/json" || fail "round $round: the points were not survived"
   ((failed == 0)) || { cat "$folder/json" "$folder/log"; break; }
