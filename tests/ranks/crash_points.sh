@@ -24,7 +24,8 @@ common=("$configs/tiny-gpt2.toml" --ranks 4 --set run.threads_per_rank=1
         --set run.comm_timeout_s=2)
 for ((round = 0; round < rounds; round++)); do
   "$trireme" chaos "${common[@]}" --steps $steps --seed $((seed + round)) --mtbf 0.1 \
-    --faults point "${points[@]}" --out "$folder/storm$round" --json >"$folder/json" 2>"$folder/log" ||
+    --faults point "${points[@]}" --out "$folder/storm$round" --json \
+    >"$folder/json" 2>"$folder/log" ||
     fail "round $round: exit code $?"
   grep -q '"good": true' "$folder/json" || fail "round $round: the points were not survived"
   ((failed == 0)) || { cat "$folder/json" "$folder/log"; break; }
