@@ -73,7 +73,7 @@ TEST(CrashPoints, EachIsVisitedInTurnAndTheEndComesLast) {
   }
 }
 
-// What the job saves says which points its ranks reach.
+// The ranks of a job reach only the points of the checkpoints that it saves.
 TEST(CrashPoints, AreThoseThatTheJobReaches) {
   const auto has = [](const JobFacts& job, CrashPoint point) {
     const std::vector<CrashPoint> points = crash_points_of(job);

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 class HostMemoryTest : public HostsTest {
  protected:
-  // What a host holds, as it tells the others.
+  // Returns what a host holds, in the words in which it tells the others.
   HeldPart held_by(int host) {
     std::vector<std::string> problems;
     const auto found = find_parts(fs::path(folder(host)).parent_path(), 11, problems);

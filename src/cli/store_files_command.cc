@@ -77,17 +77,10 @@ int64_t repair_losses(const StoreCopyOptions& options, const std::vector<Move>& 
   return totals.ok() ? totals->num_repaired : 0;
 }
 
-Status get_to_file(Store& store, const FileAnswer& answer, const std::string& to,
-                   GetTotals& totals) {
-  TRIREME_TRY_DONE(make_folders_of(to));
-  TRIREME_TRY(file, AtomicFile::create(to));
-  TRIREME_TRY(got, get_file(store, answer,
-                            [&](std::span<const std::byte> bytes) { return file.write(bytes); }));
-  TRIREME_TRY_DONE(file.commit());
+void add(const GetTotals& got, GetTotals& totals) {
   totals.bytes += got.bytes;
   totals.decoded_blocks += got.decoded_blocks;
   totals.losses.insert(totals.losses.end(), got.losses.begin(), got.losses.end());
-  return Done{};
 }
 
 }  // namespace
@@ -132,7 +125,8 @@ Result<int> run_store_get(const StoreCopyOptions& options, CommandIo& io) {
     const std::string to =
         file.path == open.url.path ? options.to : options.to + "/" + file.path.substr(cut);
     TRIREME_TRY(answer, store.ask({.kind = QuestionKind::File, .text = file.path}));
-    TRIREME_TRY_DONE(get_to_file(store, answer, to, totals));
+    TRIREME_TRY(got, get_to_file(store, answer, to));
+    add(got, totals);
   }
   const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
   const int64_t num_losses = int64_t(totals.losses.size());

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <exception>
 #include <ostream>
 #include <utility>
 
-#include "base/clock.h"
 #include "cli/open_store.h"
 
 namespace trireme {
@@ -15,7 +13,6 @@ namespace {
 
 // A store in folders has one writer at a time, and a scrub may take that long.
 constexpr double kLockS = 60.0;
-constexpr std::chrono::milliseconds kLockPause(100);
 
 Result<StoreUrl> run_in_store(const std::string& url) {
   TRIREME_TRY(parsed, parse_store_url(url));
@@ -26,15 +23,9 @@ Result<StoreUrl> run_in_store(const std::string& url) {
   return parsed;
 }
 
-Result<std::unique_ptr<Store>> open_in_turn(const std::string& url, const CommandIo& io) {
-  const int64_t end_ns = monotonic_ns() + int64_t(kLockS * 1e9);
-  while (true) {
-    Result<OpenStore> open = open_store(url, {}, {.access = StoreAccess::Write}, io);
-    if (open.ok()) return std::move(open->store);
-    const bool is_held = open.error().kind == ErrorKind::Usage;
-    if (!is_held || monotonic_ns() > end_ns) return open.error();
-    std::this_thread::sleep_for(kLockPause);
-  }
+Result<std::unique_ptr<Store>> open_for_writing(const std::string& url, const CommandIo& io) {
+  TRIREME_TRY(open, open_store(url, {}, {.access = StoreAccess::Write, .lock_wait_s = kLockS}, io));
+  return std::move(open.store);
 }
 
 }  // namespace
@@ -147,7 +138,7 @@ Result<std::unique_ptr<StoredRun>> stored_run(const std::string& url, const std:
   if (url.empty()) return std::unique_ptr<StoredRun>();
   TRIREME_TRY(place, run_in_store(url));
   return std::make_unique<StoredRun>(
-      RunCopy(folder, place.path), [url, &io] { return open_in_turn(url, io); },
+      RunCopy(folder, place.path), [url, &io] { return open_for_writing(url, io); },
       [&io](const std::string& text) { io.err << "warning: " << text << "\n"; });
 }
 

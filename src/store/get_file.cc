@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 
+#include "base/file.h"
 #include "base/hash.h"
 #include "store/block_reader.h"
 
@@ -83,6 +84,15 @@ Result<GetTotals> get_file(Store& store, const FileAnswer& file, const FileSink&
 Result<GetTotals> get_file(Store& store, const std::string& path, const FileSink& sink) {
   TRIREME_TRY(file, store.ask({.kind = QuestionKind::File, .text = path}));
   return get_file(store, file, sink);
+}
+
+Result<GetTotals> get_to_file(Store& store, const FileAnswer& file, const std::string& to) {
+  TRIREME_TRY_DONE(make_folders_of(to));
+  TRIREME_TRY(out, AtomicFile::create(to));
+  const auto write = [&](std::span<const std::byte> bytes) { return out.write(bytes); };
+  TRIREME_TRY(totals, get_file(store, file, write));
+  TRIREME_TRY_DONE(out.commit());
+  return totals;
 }
 
 }  // namespace trireme

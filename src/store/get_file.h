@@ -22,5 +22,7 @@ struct GetTotals {
 // byte cannot be recovered. What `sink` got before had the checksums of its chunks.
 Result<GetTotals> get_file(Store& store, const std::string& path, const FileSink& sink);
 Result<GetTotals> get_file(Store& store, const FileAnswer& file, const FileSink& sink);
+// Writes it to a file of this machine, which appears as a whole, and makes the folders above.
+Result<GetTotals> get_to_file(Store& store, const FileAnswer& file, const std::string& to);
 
 }  // namespace trireme

@@ -68,7 +68,7 @@ struct CopiedCheckpoint {
   std::optional<uint64_t> index_checksum;
 };
 
-// What a copy holds, by the names inside.
+// The files of a copy. Their names are those inside the run directory.
 struct CopiedRun {
   std::map<std::string, CopiedCheckpoint> checkpoints;
   std::vector<std::string> files;
@@ -92,11 +92,8 @@ Result<CopiedRun> copied_run(Store& store, const std::string& path) {
 
 Status get_to(Store& store, const std::string& path, const std::string& to) {
   TRIREME_TRY(answer, store.ask({.kind = QuestionKind::File, .text = path}));
-  TRIREME_TRY_DONE(make_folders_of(to));
-  TRIREME_TRY(file, AtomicFile::create(to));
-  const auto write = [&](std::span<const std::byte> bytes) { return file.write(bytes); };
-  TRIREME_TRY_DONE(get_file(store, answer, write));
-  return file.commit();
+  TRIREME_TRY_DONE(get_to_file(store, answer, to));
+  return Done{};
 }
 
 Status fetch_checkpoint(Store& store, const std::string& path, const std::string& root,

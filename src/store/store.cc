@@ -15,7 +15,6 @@ namespace trireme {
 namespace {
 
 constexpr double kDeadlineS = 60.0;
-constexpr double kLockWaitS = 10.0;
 
 std::string server_name(size_t server) { return "s" + std::to_string(server); }
 
@@ -34,8 +33,8 @@ Error another_store(const std::string& folder, const FolderIdentity& identity,
       folder, identity.server, identity.store_name, file.name));
 }
 
-Result<FileLock> wait_for_lock(const std::string& path) {
-  const Deadline deadline = Deadline::after(kLockWaitS);
+Result<FileLock> wait_for_lock(const std::string& path, double seconds) {
+  const Deadline deadline = Deadline::after(seconds);
   for (;;) {
     Result<FileLock> lock = FileLock::take(path);
     if (lock.ok() || deadline.left_ms() == 0) return lock;
@@ -110,7 +109,7 @@ Result<std::unique_ptr<Store>> Store::open(const StoreFile& file, const StoreOpt
   std::unique_ptr<Store> store(new Store(file, options, file.dirs));
   const bool writes = options.access != StoreAccess::Read;
   if (writes && !options.lock_path.empty()) {
-    TRIREME_TRY(lock, wait_for_lock(options.lock_path));
+    TRIREME_TRY(lock, wait_for_lock(options.lock_path, options.lock_wait_s));
     store->lock_.emplace(std::move(lock));
   }
   TRIREME_TRY_DONE(store->open_log());

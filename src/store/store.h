@@ -25,6 +25,7 @@ enum class StoreAccess { Read, Write, Maintain };
 struct StoreOptions {
   StoreAccess access = StoreAccess::Read;
   std::string lock_path = {};  // held while the store is open for writing; "": no lock
+  double lock_wait_s = 10.0;   // until another process gives it back
   DiskFaults* faults = nullptr;
   std::string secret = {};  // of a store whose servers are processes
   // Takes every empty folder as a new disk, also where no disk is mounted or the server is drained.

@@ -261,7 +261,7 @@ class StoreInput : public InputBytes {
       return damaged("the file was replaced while it was read");
     }
     TRIREME_TRY(pieces, pieces_of(*opened));
-    // The same bytes may lie otherwise in their blocks.
+    // The file may have the same bytes at other places of its blocks.
     if (pieces != pieces_) return damaged("the file was written again while it was read");
     const std::lock_guard lock(mutex_);
     file_ = std::move(opened);

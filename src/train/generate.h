@@ -20,7 +20,7 @@ struct GenerateCalls {
   std::function<void(const std::string& sentence)> note;
 };
 
-// What generate() has done, and how long it took.
+// It says what generate() has done and how long this took.
 struct GenerateReport {
   int64_t prompt_tokens = 0;   // that the model has read
   int64_t new_tokens = 0;      // that were drawn, without <|endoftext|>

@@ -26,7 +26,7 @@ ModelSpec byte_model() {
   return *resolve_model(config, 0);
 }
 
-// What a generation has given to its caller.
+// It holds what a generation has given to its caller.
 struct Generated {
   std::vector<int32_t> tokens;
   std::vector<std::string> notes;

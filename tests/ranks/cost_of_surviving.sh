@@ -38,7 +38,7 @@ runs() {
     "${sets[@]}" --out "$folder/run" >/dev/null 2>"$folder/log"; } 2>"$folder/times" ||
     { cat "$folder/log" >&2; exit 1; }
   after=$(head -1 /proc/stat)
-  # Of all time of the cores, in 1/100 s: what was neither idle nor spent by the run.
+  # This is the time of the cores, in 1/100 s, that was neither idle nor spent by the run.
   local others
   others=$(awk -v before="$before" -v after="$after" '{
       split(before, b)

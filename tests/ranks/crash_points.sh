@@ -32,7 +32,8 @@ for ((round = 0; round < rounds; round++)); do
   grep -m1 -E '^  "survived": [0-9]' "$folder/json"
 done
 
-# The same at the end by run.stop_after: the run is stopped, and not wrong.
+# A rank dies at the end of a run that run.stop_after ends. The run counts as stopped, and not as
+# failed.
 "$trireme" chaos "${common[@]}" --duration 1 --mtbf 0.1 --faults point --points reported \
   --set run.steps=100000 \
   --out "$folder/stopped" --json >"$folder/json" 2>"$folder/log"
