@@ -18,6 +18,10 @@ constexpr int kMostWithoutProgress = 3;
 constexpr int64_t kSameSteps = 1;
 constexpr double kWindowS = 3600.0;
 
+// True if ranks waited in vain for one that had not died. If it dies later, that is a second
+// failure with the same cause.
+bool has_no_cause(const JobFailure& failure) { return failure.kind == "lost"; }
+
 // True if the rank failed by its own work. False if it was killed or stopped from outside.
 bool is_own(const JobFailure& failure) {
   return failure.kind == "crashed" || failure.kind == "failed";
@@ -147,7 +151,9 @@ std::string RestartPolicy::reason_of_repetition(JobFailure& failure) const {
                                "were left out are not the cause",
                                after));
     }
-    num_without_step += int(is_at_the_same_step);
+    // Those without a cause are counted apart, because another failure may have caused them.
+    const bool counts = is_at_the_same_step && has_no_cause(*one) == has_no_cause(failure);
+    num_without_step += int(counts);
     if (is_again && blames_state(failure)) {
       return go_back(failure, fmt::format("it has failed twice in the same way {}, and no gradient "
                                           "was finite with {} batches in a row",

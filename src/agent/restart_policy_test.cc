@@ -35,6 +35,24 @@ TEST(RestartPolicy, GoesOnWhileStepsAreDone) {
   EXPECT_NE(policy.why_end(killed_after(500)), "") << "the third in a row without a step";
 }
 
+// A rank is killed. When another one stands still and is killed, the others may notice that they
+// wait for it before its death is seen.
+TEST(RestartPolicy, CountsWaitingInVainApart) {
+  JobFailure in_vain = killed_after(7);
+  in_vain.kind = "lost";
+  for (size_t place = 0; place < 3; ++place) {
+    RestartPolicy policy(1000);
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(policy.why_end(i == place ? in_vain : killed_after(7)), "") << place << i;
+    }
+    EXPECT_NE(policy.why_end(killed_after(7)), "") << "three ranks were killed without a step";
+  }
+  RestartPolicy policy(1000);
+  EXPECT_EQ(policy.why_end(in_vain), "");
+  EXPECT_EQ(policy.why_end(in_vain), "");
+  EXPECT_NE(policy.why_end(in_vain), "") << "nothing but waiting in vain";
+}
+
 TEST(RestartPolicy, EndsIfARankFailsTwiceInTheSameWay) {
   RestartPolicy policy(1000);
   EXPECT_EQ(policy.why_end(failed_after(7, "a")), "");

@@ -229,6 +229,22 @@ TEST(RaftCore, EntryOfAnOlderTermIsCommittedOnlyTogetherWithOneOfTheNewTerm) {
   EXPECT_EQ(core.commit(), 3);
 }
 
+TEST(RaftCore, ServerThatHasHeardOfTheLastTermAsksForNoVotes) {
+  RaftCore core({.id = 2, .first_members = members_of({1, 2, 3}), .election_s = 1.0}, {}, 0.0);
+  RaftMessage append{.from = 1, .to = 2, .term = kMostMessageNumber};
+  core.receive(append, 0.1);
+  core.tick(10.0);
+  RaftOutput output = core.take_output(10.0);
+  while (output.write) {
+    core.written(output.write->number);
+    RaftOutput next = core.take_output(10.0);
+    std::move(next.messages.begin(), next.messages.end(), std::back_inserter(output.messages));
+    output.write = std::move(next.write);
+  }
+  ASSERT_EQ(output.messages.size(), 1u) << "the answer to the leader";
+  EXPECT_TRUE(decode_message(encode_message(output.messages[0])).ok());
+}
+
 TEST(RaftMessages, ComeBackAndDamagedOnesAreRefusedOrHarmless) {
   RaftMessage message{.kind = RaftMessage::Kind::Append, .from = 1, .to = 2, .term = 7};
   message.index = 3;
@@ -254,6 +270,8 @@ TEST(RaftMessages, ComeBackAndDamagedOnesAreRefusedOrHarmless) {
       }
     }
   }
+  snapshot.term = 6;
+  EXPECT_FALSE(decode_message(encode_message(snapshot)).ok()) << "its snapshot is of term 7";
 }
 
 }  // namespace

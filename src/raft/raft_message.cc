@@ -7,7 +7,6 @@ namespace trireme {
 namespace {
 
 constexpr size_t kMostAddressBytes = 300;
-constexpr int64_t kMostNumber = int64_t{1} << 62;  // so that sums of a few numbers do not overflow
 
 Status check_entries(const RaftMessage& message) {
   int64_t index = message.index;
@@ -65,7 +64,7 @@ Result<RaftMessage> decode_message(std::string_view bytes) {
   for (int64_t* value : {&message.term, &message.index, &message.log_term, &message.commit,
                          &message.round, &message.hint}) {
     *value = decoder.i64();
-    if (*value < 0 || *value > kMostNumber) return damaged("a message has a wrong number");
+    if (*value < 0 || *value > kMostMessageNumber) return damaged("a message has a wrong number");
   }
   const int64_t num_entries = decoder.i64();
   for (int64_t i = 0; i < num_entries && decoder.is_ok(); ++i) {
@@ -75,8 +74,9 @@ Result<RaftMessage> decode_message(std::string_view bytes) {
   if (message.kind == RaftMessage::Kind::Snapshot) {
     TRIREME_TRY(snapshot, parse_snapshot(decoder.text(), "a message"));
     TRIREME_TRY_DONE(decode_members(snapshot.members));
-    if (snapshot.index != message.index)
-      return damaged("a message has a snapshot of another index");
+    if (snapshot.index != message.index || snapshot.term > message.term) {
+      return damaged("a message has a snapshot of another index or of a later term");
+    }
     message.snapshot = std::make_shared<const LogSnapshot>(std::move(snapshot));
   }
   if (!decoder.is_at_end()) return damaged("a message is incomplete or too long");

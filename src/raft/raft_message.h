@@ -40,6 +40,9 @@ struct RaftMessage {
   std::shared_ptr<const LogSnapshot> snapshot;  // shared with the server that sends it; not changed
 };
 
+// The greatest number that a message may have, so that sums of a few numbers do not overflow.
+inline constexpr int64_t kMostMessageNumber = int64_t{1} << 62;
+
 std::string encode_message(const RaftMessage& message);
 // Returns the first of two parts of the same bytes, so that many messages share those of one
 // snapshot. The second part is encode_snapshot(*message.snapshot), which has `snapshot_bytes` bytes
