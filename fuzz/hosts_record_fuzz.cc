@@ -25,7 +25,9 @@ std::string sealed_record(const std::string& text) {
 }
 
 HostsRecord some_hosts() {
-  return {.num_data = 2, .num_parity = 1, .hosts = {{"a", {0, 1}}, {"b", {2}}, {"c", {3, 4}}}};
+  return {.num_data = 2,
+          .num_parity = 1,
+          .hosts = {{"a", "", {0, 1}}, {"b", "north", {2}}, {"c", "", {3, 4}}}};
 }
 
 }  // namespace

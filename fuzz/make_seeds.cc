@@ -227,7 +227,7 @@ void add_models(Seeds& seeds, const ScratchFolder& scratch) {
                            .num_data = 2,
                            .num_parity = 1,
                            .index_checksum = 7,
-                           .hosts = {{"a", {0, 1}}, {"b", {2}}, {"c", {3}}}};
+                           .hosts = {{"a", "north", {0, 1}}, {"b", "", {2}}, {"c", "north", {3}}}};
   seeds.add("hosts_record_fuzz", print_hosts_record(record), std::string(1, '\0'));
   seeds.add("hosts_record_fuzz", "0 .11 .01", "\x01");
   seeds.add("hosts_record_fuzz", "shard-00000-000.safetensors 0 64\n", "\x02");

@@ -87,7 +87,7 @@ Result<AgentMessage> check_agent_message(std::span<const std::byte> bytes) {
 std::string to_json(const JobTerms& terms) {
   auto hosts = nlohmann::json::array();
   for (const NamedHost& host : terms.hosts) {
-    hosts.push_back({{"name", host.name}, {"slots", host.slots}});
+    hosts.push_back({{"name", host.name}, {"slots", host.slots}, {"domain", host.domain}});
   }
   return json_text(nlohmann::json{{"job", terms.job},
                                   {"coord", terms.coord},
@@ -131,7 +131,9 @@ Result<JobTerms> check_terms(const std::string& text) {
     terms.usual_slots = usual_slots;
     for (const auto& host : json.at("hosts")) {
       TRIREME_TRY(slots, number_of(host, "slots", 0, kLargestTcpWorld));
-      terms.hosts.push_back({host.at("name").get<std::string>(), slots});
+      terms.hosts.push_back({.name = host.at("name").get<std::string>(),
+                             .slots = slots,
+                             .domain = host.at("domain").get<std::string>()});
     }
     if (terms.command.empty()) return wrong("the command of the ranks is empty");
     const bool are_times_possible = terms.lease_s >= kShortestLeaseS &&

@@ -77,12 +77,14 @@ Result<Invitation> ask_for_terms(const HostAgentOptions& options, const TakenSig
                fmt::format("the agent at {} has left: {}", options.join, channel.why_broken())};
 }
 
-int slots_of(const HostAgentOptions& options, const JobTerms& terms) {
-  if (options.slots > 0) return options.slots;
-  for (const NamedHost& host : terms.hosts) {
-    if (host.name == options.name) return host.slots;
-  }
-  return terms.usual_slots;
+// This host as the terms of the job and the options of the agent describe it.
+NamedHost own_of(const HostAgentOptions& options, const JobTerms& terms) {
+  const auto named = std::find_if(terms.hosts.begin(), terms.hosts.end(),
+                                  [&](const NamedHost& host) { return host.name == options.name; });
+  NamedHost own = named != terms.hosts.end() ? *named : NamedHost{options.name, terms.usual_slots};
+  if (options.slots > 0) own.slots = options.slots;
+  if (!options.domain.empty()) own.domain = options.domain;
+  return own;
 }
 
 Status enter(const std::string& folder, const std::string& host) {
@@ -107,11 +109,12 @@ Result<RanksEnd> run_host_agent(const HostAgentOptions& options) {
   // It outlives the ranks. Ranks without one keep no checkpoints in memory.
   const Result<MemoryFolder> memory = MemoryFolder::make();
   if (!memory.ok() && options.log) options.log(memory.error().message);
-  const int slots = slots_of(options, terms);
+  const NamedHost own = own_of(options, terms);
   const std::string run_dir = terms.run_dir;
   MemberOptions member{.terms = std::move(terms),
                        .name = options.name,
-                       .slots = slots,
+                       .slots = own.slots,
+                       .domain = own.domain,
                        .host = options.host,
                        .secret = options.secret,
                        .layouts = std::move(layouts),

@@ -17,13 +17,6 @@ namespace {
 
 constexpr int64_t kMostHostFileBytes = int64_t{1} << 20;
 
-bool is_host_name(const std::string& name) {
-  return !name.empty() && name.front() != '-' && name.size() <= 253 &&
-         std::all_of(name.begin(), name.end(), [](unsigned char c) {
-           return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == '@';
-         });
-}
-
 Result<int> slots_in(const std::string& text) {
   int slots = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
@@ -63,20 +56,37 @@ Status check_different(const std::vector<NamedHost>& hosts) {
 // The host of a line of a file, or a host without a name if the line has none.
 Result<NamedHost> host_in_line(const std::string& line) {
   std::istringstream words(line.substr(0, line.find('#')));
-  std::string name, slots, rest;
+  std::string name;
   if (!(words >> name)) return NamedHost{};
   TRIREME_TRY(host, host_in(name));
-  if (!(words >> slots)) return host;
-  constexpr std::string_view kSlots = "slots=";
-  if (!slots.starts_with(kSlots) || host.slots > 0 || words >> rest) {
-    return usage("expected HOST, HOST:SLOTS or HOST slots=SLOTS");
+  constexpr std::string_view kSlots = "slots=", kDomain = "domain=";
+  for (std::string word; words >> word;) {
+    if (word.starts_with(kSlots) && host.slots == 0) {
+      TRIREME_TRY(number, slots_in(word.substr(kSlots.size())));
+      host.slots = number;
+    } else if (word.starts_with(kDomain) && host.domain.empty()) {
+      host.domain = word.substr(kDomain.size());
+      if (!is_host_name(host.domain)) {
+        return usage(
+            fmt::format("\"{}\" is no name of a failure domain: expected letters, digits "
+                        "and . - _ @",
+                        host.domain));
+      }
+    } else {
+      return usage("expected HOST or HOST:SLOTS, then slots=SLOTS or domain=NAME");
+    }
   }
-  TRIREME_TRY(number, slots_in(slots.substr(kSlots.size())));
-  host.slots = number;
   return host;
 }
 
 }  // namespace
+
+bool is_host_name(const std::string& name) {
+  return !name.empty() && name.front() != '-' && name.size() <= 253 &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == '@';
+         });
+}
 
 Result<std::vector<NamedHost>> hosts_in(const std::string& list) {
   std::vector<NamedHost> hosts;

@@ -10,13 +10,18 @@ namespace trireme {
 // A host that the user has named, with its slots for ranks.
 struct NamedHost {
   std::string name;
-  int slots = 0;  // 0: as many as the others
+  int slots = 0;       // 0: as many as the others
+  std::string domain;  // what it fails together with, such as a rack; "": nothing
 };
+
+// True for letters, digits and the characters . - _ @; the name begins with no -.
+bool is_host_name(const std::string& name);
 
 // Reads "a,b:2,user@c": names with slots after a colon. An error says which entry is wrong.
 Result<std::vector<NamedHost>> hosts_in(const std::string& list);
-// Reads a file with one host in each line, HOST, HOST:SLOTS or HOST slots=SLOTS. Empty lines and
-// the rest of a line after # are skipped. An error names the file and the line.
+// Reads a file with one host in each line: HOST or HOST:SLOTS, then slots=SLOTS and domain=NAME if
+// they are wanted. Empty lines and the rest of a line after # are skipped. An error names the file
+// and the line.
 Result<std::vector<NamedHost>> hosts_in_file(const std::string& path);
 
 }  // namespace trireme

@@ -29,13 +29,18 @@ TEST(HostList, RefusesWhatIsNoHost) {
 
 TEST(HostList, AFileNamesTheLineOfAnError) {
   const std::string path = testing::TempDir() + "hosts" + std::to_string(::getpid());
-  { std::ofstream(path) << "# all\n\na slots=2  # big\n b:3\nc\n"; }
+  { std::ofstream(path) << "# all\n\na slots=2 domain=rack-1 # big\n b:3\nc domain=r.2 slots=1\n"; }
   const auto hosts = hosts_in_file(path);
   ASSERT_TRUE(hosts.ok()) << hosts.error().message;
   ASSERT_EQ(hosts->size(), 3u);
   EXPECT_EQ((*hosts)[0].slots, 2);
   EXPECT_EQ((*hosts)[1].slots, 3);
-  for (const char* line : {"b slots=0", "b slots=2 x", "b:1 slots=1", "b cores=2", "a", "b;c"}) {
+  EXPECT_EQ((*hosts)[0].domain, "rack-1");
+  EXPECT_EQ((*hosts)[1].domain, "");
+  EXPECT_EQ((*hosts)[2].domain, "r.2");
+  EXPECT_EQ((*hosts)[2].slots, 1);
+  for (const char* line : {"b slots=0", "b slots=2 x", "b:1 slots=1", "b cores=2", "a", "b;c",
+                           "b domain=", "b domain=a;b", "b domain=x domain=y"}) {
     { std::ofstream(path) << "a\n" << line << "\n"; }
     const auto wrong = hosts_in_file(path);
     ASSERT_FALSE(wrong.ok()) << line;

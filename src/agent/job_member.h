@@ -29,9 +29,10 @@ namespace trireme {
 // The options that one agent brings into a job on several hosts.
 struct MemberOptions {
   JobTerms terms;
-  std::string name;  // of this host in the job
-  int slots = 0;     // for ranks; 0: this agent only takes part in decisions
-  std::string host;  // name of this host for users
+  std::string name;         // of this host in the job
+  int slots = 0;            // for ranks; 0: this agent only takes part in decisions
+  std::string domain = {};  // what this host fails together with (NamedHost)
+  std::string host;         // name of this host for users
   std::string secret;
   JobLayouts layouts = {};
   std::string memory_folder = {};  // for the checkpoints of its ranks (MemoryFolder); "": none

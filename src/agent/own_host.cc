@@ -57,6 +57,7 @@ Status OwnHost::start(int64_t process, const TcpPlace& place, int ranks_on_host)
                                 .ranks_on_host = ranks_on_host,
                                 .page = page_.fd(),
                                 .memory_folder = memory_folder_,
+                                .failure_domain = failure_domain_,
                                 .mask = mask_}));
   watch_.add(process, rank.pid, rank.pages);
   processes_[process] = {rank,

@@ -23,7 +23,8 @@ class OwnHost : public RankHost {
   ~OwnHost() override;
   // A folder for the checkpoints that its ranks keep in memory (MemoryFolder).
   void set_memory_folder(std::string path) { memory_folder_ = std::move(path); }
-
+  // What this host fails together with (NamedHost); its ranks know it.
+  void set_failure_domain(std::string domain) { failure_domain_ = std::move(domain); }
   // The address of this host at which its ranks are reached by those of other hosts; "": that by
   // which they reach the rendezvous.
   void set_interface(std::string host) { interface_ = std::move(host); }
@@ -69,6 +70,7 @@ class OwnHost : public RankHost {
   const SharedJobPage& page_;
   const sigset_t& mask_;
   std::string memory_folder_;  // "": none
+  std::string failure_domain_;
   std::string interface_;
   std::string heir_;
   std::string run_dir_;  // "": evidence is not kept

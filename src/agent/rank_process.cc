@@ -42,6 +42,7 @@ void keep_in_child(int fd) { ::fcntl(fd, F_SETFD, 0); }
 NewProgram program_of(const RankStart& start, const LinkDescriptors& link) {
   NewProgram::Variables variables = variables_of(start.place, start.ranks_on_host);
   variables.emplace_back(kMemoryFolderVariable, start.memory_folder);
+  variables.emplace_back(kFailureDomainVariable, start.failure_domain);
   variables.emplace_back(kLinkVariable, link_text(link));
   return NewProgram(start.command, variables);
 }

@@ -30,7 +30,8 @@ struct RankStart {
   int ranks_on_host = 1;
   int page = -1;                     // descriptor of the JobPage
   const std::string& memory_folder;  // "": none
-  const sigset_t& mask;              // signals that it blocks
+  const std::string& failure_domain;
+  const sigset_t& mask;  // signals that it blocks
 };
 
 // Starts the process. It has a process group of its own, so that Ctrl-C reaches it once, through

@@ -87,7 +87,8 @@ JobTerms terms_of(const RankProcesses& processes, bool leads_without_ranks) {
                  .num_agents = num_hosts(others) + (leads_without_ranks ? 1 : 0),
                  .usual_slots = usual_slots(processes)};
   for (const NamedHost& host : others.named) {
-    terms.hosts.push_back({host.name, host.slots > 0 ? host.slots : terms.usual_slots});
+    terms.hosts.push_back(host);
+    if (host.slots == 0) terms.hosts.back().slots = terms.usual_slots;
   }
   return terms;
 }
@@ -234,6 +235,7 @@ Result<RanksEnd> run_on_hosts(const RankProcesses& processes, const std::string&
   MemberOptions member{.terms = std::move(terms),
                        .name = is_named ? own->name : "launcher@" + processes.host,
                        .slots = slots,
+                       .domain = is_named ? own->domain : "",
                        .host = processes.host,
                        .secret = secret,
                        .layouts = {processes.layout, processes.fitting},

@@ -122,6 +122,17 @@ TEST_F(HostMemoryTest, GroupsAreRebuiltByThemselves) {
   }
 }
 
+TEST_F(HostMemoryTest, AWholeFailureDomainMayBeLost) {
+  domains_ = {"north", "south", "north", "south"};  // neighbours alone would give {0, 2} and {1, 3}
+  save(4, 1, 1);
+  EXPECT_EQ(problem_of_resume(without(0b0101, held())), "");
+  EXPECT_EQ(problem_of_resume(without(0b1010, held())), "");
+  EXPECT_NE(problem_of_resume(without(0b0011, held())), "");
+  EXPECT_FALSE(record_.too_large_domain().has_value());
+  EXPECT_EQ(print_hosts_record(parse_hosts_record(print_hosts_record(record_)).value()),
+            print_hosts_record(record_));
+}
+
 TEST_F(HostMemoryTest, WithoutParityAllHostsAreNeeded) {
   save(3, 1, 0);
   EXPECT_EQ(problem_of_resume(held()), "");

@@ -71,7 +71,9 @@ class HostsTest : public FolderTest {
                        .hosts = {}};
     int num_ranks = 0;
     for (int host = 0; host < num_hosts; ++host) {
-      record.hosts.push_back({fmt::format("h{}", host), {num_ranks++}});
+      record.hosts.push_back({fmt::format("h{}", host),
+                              domains_.empty() ? "" : domains_[size_t(host)],
+                              {num_ranks++}});
       if (host + 1 == num_hosts) break;
       for (int lane = 1; lane < ranks_of_host; ++lane) {
         record.hosts.back().ranks.push_back(num_ranks++);
@@ -137,6 +139,7 @@ class HostsTest : public FolderTest {
     }
   }
 
+  std::vector<std::string> domains_;  // [host]; empty: none
   HostsRecord record_;
   CheckpointIndex index_;
   std::vector<float> values_;

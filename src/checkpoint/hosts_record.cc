@@ -25,6 +25,9 @@ constexpr int64_t kMostRanks = 4096;
 HostsRecord::Host parse_host(const json& object) {
   HostsRecord::Host host;
   host.name = strict_json::string_member(object, "name", "host");
+  if (object.contains("domain")) {
+    host.domain = strict_json::string_member(object, "domain", "host");
+  }
   for (const int64_t rank :
        strict_json::counts(strict_json::member(object, "ranks", "host"), "ranks")) {
     if (rank >= kMostRanks) throw FieldError{fmt::format("ranks: {} is too large", rank)};
@@ -32,6 +35,12 @@ HostsRecord::Host parse_host(const json& object) {
   }
   if (host.ranks.empty()) throw FieldError{"host " + host.name + ": has no ranks"};
   return host;
+}
+
+std::vector<std::string> domains_of(const std::vector<HostsRecord::Host>& hosts) {
+  std::vector<std::string> domains;
+  for (const HostsRecord::Host& host : hosts) domains.push_back(host.domain);
+  return domains;
 }
 
 int small_count(const json& object, const char* key, int64_t from, int64_t most) {
@@ -83,6 +92,14 @@ int HostsRecord::num_lanes() const {
   return int(most);
 }
 
+std::vector<ParityGroup> HostsRecord::groups() const {
+  return parity_groups(domains_of(hosts), num_data, num_parity);
+}
+
+std::optional<TooLargeDomain> HostsRecord::too_large_domain() const {
+  return trireme::too_large_domain(domains_of(hosts), groups());
+}
+
 ParityGroup HostsRecord::group_of(int host) const {
   for (ParityGroup& group : groups()) {
     if (std::find(group.hosts.begin(), group.hosts.end(), host) != group.hosts.end()) return group;
@@ -110,6 +127,7 @@ std::string print_hosts_record(const HostsRecord& record) {
   json hosts = json::array();
   for (const HostsRecord::Host& host : record.hosts) {
     hosts.push_back({{"name", host.name}, {"ranks", host.ranks}});
+    if (!host.domain.empty()) hosts.back()["domain"] = host.domain;
   }
   return seal_json(fmt::format(
       "{{\"format\":\"{}\",\"version\":1,\"step\":{},\"job\":\"{}\",\"epoch\":\"{}\","

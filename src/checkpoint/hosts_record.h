@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@ namespace trireme {
 struct HostsRecord {
   struct Host {
     std::string name;
+    std::string domain;  // what it fails together with; "": nothing
     std::vector<int> ranks;
     bool operator==(const Host&) const = default;
   };
@@ -31,9 +33,9 @@ struct HostsRecord {
   std::vector<Host> hosts;
 
   int num_lanes() const;
-  std::vector<ParityGroup> groups() const {
-    return parity_groups(int(hosts.size()), num_data, num_parity);
-  }
+  std::vector<ParityGroup> groups() const;
+  // A domain whose loss this checkpoint would not survive, if there is one.
+  std::optional<TooLargeDomain> too_large_domain() const;
   ParityGroup group_of(int host) const;
   // The file of a lane, or "" if this host has none.
   std::string shard_of(int host, int lane, const CheckpointIndex& index) const;

@@ -49,6 +49,10 @@ Result<int> run_agent(const AgentOptions& options, CommandIo& io) {
     return usage(
         fmt::format("--slots {}: expected 0 to {} ranks", options.slots, kLargestTcpWorld));
   }
+  if (!options.domain.empty() && !is_host_name(options.domain)) {
+    return usage(
+        fmt::format("--domain \"{}\": expected letters, digits and . - _ @", options.domain));
+  }
   if (options.wait_s < 0) {
     return usage(fmt::format("--wait {}: expected a number of seconds", options.wait_s));
   }
@@ -59,6 +63,7 @@ Result<int> run_agent(const AgentOptions& options, CommandIo& io) {
       .name = options.name.empty() ? host_name() : options.name,
       .host = host_name(),
       .slots = int(options.slots),
+      .domain = options.domain,
       .patience_s = double(options.wait_s),
       .layouts_of = [&io](const JobTerms& terms) { return layouts_of(terms, io); },
       .classify = classify_by_built_in_rules(),

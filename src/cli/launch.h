@@ -20,6 +20,7 @@ struct Launch {
   std::string agent = {};
   std::optional<Error> error = {};  // the variables of the agent are wrong
   std::string memory_folder = {};   // SessionOptions::memory_folder
+  std::string failure_domain = {};  // SessionOptions::failure_domain
   std::string secret = {};          // of a job on several hosts, if the user has named one
   bool is_first() const { return rank == 0; }
 };

@@ -74,12 +74,18 @@ FittingLayout LaunchLayouts::find(int most_ranks,
   const auto vocab_size = data_vocab_size(config_, open_input_);
   if (!vocab_size.ok()) return {std::nullopt, vocab_size.error().message};
   host.data_vocab_size = *vocab_size;
+  std::optional<Hardware> named;  // which ranks that train prefer to what they measure
+  if (!config_.run.hardware.empty()) {
+    Result<Hardware> loaded = load_hardware(config_.run.hardware);
+    if (!loaded.ok()) return {std::nullopt, loaded.error().message};
+    named = std::move(*loaded);
+  }
   const auto end = std::chrono::steady_clock::now() + kSearchTime;
   const FewerRanks ranks{.most_ranks = most_ranks,
                          .ranks_per_host = ranks_per_host_,
                          .change = change_,
                          .hardware = [&](int n) -> std::optional<Hardware> {
-                           if (!measured) return std::nullopt;
+                           if (named || !measured) return named;
                            return share_of_rank(*measured, n);
                          },
                          .has_time = [&] { return std::chrono::steady_clock::now() < end; }};

@@ -186,7 +186,9 @@ Command launch_command() {
             .target = &options->hosts},
            {.name = "hostfile",
             .value_name = "FILE",
-            .doc = "a file with one HOST or HOST:SLOTS in each line",
+            .doc = "a file with one host in each line: HOST, or HOST slots=N domain=NAME; hosts of "
+                   "one "
+                   "domain, such as a rack, may fail together",
             .target = &options->hostfile,
             .completion = Completion::File},
            {.name = "agents",
@@ -312,6 +314,10 @@ Command agent_command() {
                        .value_name = "N",
                        .doc = "how many ranks may run here; 0: the launcher decides",
                        .target = &options->slots},
+                      {.name = "domain",
+                       .value_name = "NAME",
+                       .doc = "what this host fails together with, such as its rack",
+                       .target = &options->domain},
                       {.name = "wait",
                        .value_name = "SECONDS",
                        .doc = "how long to try to join",

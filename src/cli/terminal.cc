@@ -39,7 +39,8 @@ Launch read_launch() {
             .ranks_on_host = number(kRanksOnHostVariable, own.size),
             .place = own,
             .link = *link,
-            .memory_folder = variable(kMemoryFolderVariable)};
+            .memory_folder = variable(kMemoryFolderVariable),
+            .failure_domain = variable(kFailureDomainVariable)};
   }
   if (const int ranks = number("OMPI_COMM_WORLD_SIZE", 0); ranks > 0) {
     Launch launch{.ranks = ranks,

@@ -50,6 +50,7 @@ SessionOptions session_options(const TrainOptions& options, const RunConfig& con
   session.is_first_process = launch.is_first();
   session.place = launch.place;
   session.memory_folder = launch.memory_folder;
+  session.failure_domain = launch.failure_domain;
   if (options.resume == "auto") {
     session.resume = ResumeMode::Auto;
   } else if (!options.resume.empty()) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
 #include "base/check.h"
 #include "erasure/reed_solomon.h"
@@ -19,19 +21,56 @@ ReedSolomon code_of(int num_data, int num_parity) {
   return *code;
 }
 
+// The hosts, those of one domain after each other. Domains are in the order of their first hosts.
+std::vector<int> by_domain(std::span<const std::string> domains) {
+  std::map<std::string, int> first;
+  for (int host = 0; host < int(domains.size()); ++host)
+    first.try_emplace(domains[size_t(host)], host);
+  std::vector<int> hosts(domains.size());
+  std::iota(hosts.begin(), hosts.end(), 0);
+  const auto begin_of = [&](int host) {
+    const std::string& domain = domains[size_t(host)];
+    return domain.empty() ? host : first.at(domain);
+  };
+  std::stable_sort(hosts.begin(), hosts.end(),
+                   [&](int a, int b) { return begin_of(a) < begin_of(b); });
+  return hosts;
+}
+
 }  // namespace
 
-std::vector<ParityGroup> parity_groups(int num_hosts, int num_data, int num_parity) {
+std::vector<ParityGroup> parity_groups(std::span<const std::string> domains, int num_data,
+                                       int num_parity) {
+  const int num_hosts = int(domains.size());
   TRIREME_CHECK(num_hosts >= 1 && num_data >= 1 && num_parity >= 0, "no hosts, or no code");
   const int num_groups = std::max(1, num_hosts / (num_data + num_parity));
   std::vector<ParityGroup> groups(static_cast<size_t>(num_groups));
-  for (int host = 0; host < num_hosts; ++host) {
-    groups[size_t(host % num_groups)].hosts.push_back(host);
+  const std::vector<int> hosts = by_domain(domains);
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    groups[i % groups.size()].hosts.push_back(hosts[i]);
   }
   for (ParityGroup& group : groups) {
+    std::sort(group.hosts.begin(), group.hosts.end());
     group.num_parity = std::min(num_parity, int(group.hosts.size()) - 1);
   }
   return groups;
+}
+
+std::optional<TooLargeDomain> too_large_domain(std::span<const std::string> domains,
+                                               std::span<const ParityGroup> groups) {
+  for (const ParityGroup& group : groups) {
+    std::map<std::string, int> num_hosts;
+    for (const int host : group.hosts) {
+      const std::string& domain = domains[size_t(host)];
+      if (domain.empty() || ++num_hosts[domain] <= group.num_parity) continue;
+      const auto in_domain = [&](int other) { return domains[size_t(other)] == domain; };
+      return TooLargeDomain{
+          .name = domain,
+          .num_hosts = int(std::count_if(group.hosts.begin(), group.hosts.end(), in_domain)),
+          .num_parity = group.num_parity};
+    }
+  }
+  return std::nullopt;
 }
 
 int64_t piece_bytes(int64_t longest_block_bytes, int num_data) {

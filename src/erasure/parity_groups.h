@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -14,11 +17,23 @@ struct ParityGroup {
   int num_data() const { return int(hosts.size()) - num_parity; }
 };
 
-// Deals hosts to groups of num_data + num_parity hosts. Hosts with neighbouring numbers, which
-// often share a rack, come into different groups. Hosts that are left over enlarge the groups,
-// which then need less memory. If there are fewer hosts, they form one group, which loses nothing
-// as long as one host and all but num_parity of them are left.
-std::vector<ParityGroup> parity_groups(int num_hosts, int num_data, int num_parity);
+// Deals hosts to groups of num_data + num_parity hosts. The hosts of a failure domain are dealt one
+// after the other, so each group has as few of them as possible; a host with the domain "" is one
+// by itself. Hosts with neighbouring numbers come into different groups, too, because they often
+// share a rack. Hosts that are left over enlarge the groups, which then need less memory. If there
+// are fewer hosts, they form one group, which loses nothing as long as one host and all but
+// num_parity of them are left.
+std::vector<ParityGroup> parity_groups(std::span<const std::string> domains,  // [host]
+                                       int num_data, int num_parity);
+
+// A failure domain whose loss is more than a group can bear.
+struct TooLargeDomain {
+  std::string name;
+  int num_hosts = 0;  // of the domain in this group
+  int num_parity = 0;
+};
+std::optional<TooLargeDomain> too_large_domain(std::span<const std::string> domains,
+                                               std::span<const ParityGroup> groups);
 
 // How the blocks of a group of n = k + m members lie. Every member has one block, cut into k pieces
 // of the same length. The group has n stripes. Stripe s has its m parity pieces, the rows of the

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <map>
 #include <random>
 #include <set>
 
@@ -60,7 +62,8 @@ std::vector<MemberLoss> losses_of(uint32_t members, int k, int m) {
 TEST(ParityGroups, HoldEveryHostOnceAndNeighboursApart) {
   for (const auto& [k, m] : kGroupCodes) {
     for (int num_hosts = 1; num_hosts <= 40; ++num_hosts) {
-      const std::vector<ParityGroup> groups = parity_groups(num_hosts, k, m);
+      const std::vector<std::string> domains(static_cast<size_t>(num_hosts));
+      const std::vector<ParityGroup> groups = parity_groups(domains, k, m);
       std::set<int> hosts;
       for (const ParityGroup& group : groups) {
         hosts.insert(group.hosts.begin(), group.hosts.end());
@@ -74,6 +77,36 @@ TEST(ParityGroups, HoldEveryHostOnceAndNeighboursApart) {
         }
       }
       EXPECT_EQ(int(hosts.size()), num_hosts);
+    }
+  }
+}
+
+// No other choice of groups of these sizes has fewer hosts of a domain in its fullest group, and a
+// domain is named as too large exactly if its loss is more than a group can bear.
+TEST(ParityGroups, SpreadEachFailureDomain) {
+  const std::array<std::string, 4> names = {"", "north", "south", "west"};
+  for (int number = 0; number < 4 * 4 * 4 * 4 * 4 * 4; ++number) {
+    std::vector<std::string> domains;
+    std::map<std::string, int> sizes;
+    for (int rest = number; domains.size() < 6; rest /= 4) {
+      domains.push_back(names[size_t(rest % 4)]);
+      ++sizes[domains.back()];
+    }
+    for (const auto& [k, m] : {std::pair(1, 1), std::pair(2, 1), std::pair(1, 2)}) {
+      const std::vector<ParityGroup> groups = parity_groups(domains, k, m);
+      bool is_one_too_large = false;
+      for (const ParityGroup& group : groups) {
+        for (const auto& [name, size] : sizes) {
+          const auto in_domain = [&, &domain = name](int host) {
+            return domains[size_t(host)] == domain;
+          };
+          const int here = int(std::ranges::count_if(group.hosts, in_domain));
+          if (name.empty()) continue;
+          EXPECT_LE(here, (size + int(groups.size()) - 1) / int(groups.size()));
+          is_one_too_large = is_one_too_large || here > group.num_parity;
+        }
+      }
+      EXPECT_EQ(too_large_domain(domains, groups).has_value(), is_one_too_large);
     }
   }
 }

@@ -95,7 +95,7 @@ MemoryResume::MemoryResume(World& world, const SessionOptions& options, Engine& 
     : world_(world), options_(options), engine_(engine) {
   if (options.link == nullptr) return;  // nothing outlives these ranks
   ranks_ = world.group().split(0, world.rank(), "memory resume");
-  places_ = gather_hosts(*ranks_, {host_name(), options.memory_folder});
+  places_ = gather_hosts(*ranks_, {host_name(), options.memory_folder, options.failure_domain});
   folder_ = options.memory_folder + "/" + kResumeFolder;
   const JobFacts facts = facts_of_job(*ranks_, options);
   if (facts.job == 0 || !places_.has_all) return;

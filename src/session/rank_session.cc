@@ -118,7 +118,7 @@ void RankSession::tell_notes() const {
 
 MemoryTier RankSession::memory_tier() const {
   const RunConfig& config = plan_.config;
-  MemoryTier tier{.place = {host_name(), options_.memory_folder},
+  MemoryTier tier{.place = {host_name(), options_.memory_folder, options_.failure_domain},
                   .epoch = options_.place ? options_.place->epoch : 1,
                   .parity = parse_parity(config.checkpoint.parity).value(),
                   .timeout_s = config.run.comm_timeout_s};

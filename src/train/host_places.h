@@ -11,6 +11,7 @@ namespace trireme {
 struct MemoryPlace {
   std::string host;    // its name
   std::string folder;  // in its memory, for all its ranks; "": there is none
+  std::string domain;  // hosts with the same one, such as a rack, may be lost together; "": none
 };
 
 // Which ranks of a group share a folder in the memory of their host. The first rank of a host acts
@@ -18,6 +19,7 @@ struct MemoryPlace {
 struct HostPlaces {
   struct Host {
     std::string name;
+    std::string domain;
     std::vector<int> ranks;
   };
   std::vector<Host> hosts;  // in the order of their first ranks

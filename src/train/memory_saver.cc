@@ -62,6 +62,18 @@ void MemorySaver::prepare_update() {
   });
 }
 
+namespace {
+
+std::string text_of(const TooLargeDomain& domain) {
+  return fmt::format(
+      "{} hosts of failure domain {} protect each other, and at most {} of them may be lost: if "
+      "all of it is lost, the run resumes from disk. More domains, or more parity "
+      "(checkpoint.parity), would prevent that",
+      domain.num_hosts, domain.name, domain.num_parity);
+}
+
+}  // namespace
+
 void MemorySaver::fail(const std::string& why) {
   has_failed_ = true;
   tell_(
@@ -90,9 +102,11 @@ void MemorySaver::take_places(const MemoryTier& tier) {
              .num_parity = code.num_parity,
              .hosts = {}};
   for (const HostPlaces::Host& host : places_.hosts) {
-    record_.hosts.push_back({host.name, host.ranks});
+    record_.hosts.push_back({host.name, host.domain, host.ranks});
   }
   if (code.num_parity == 0) return;
+  if (const std::optional<TooLargeDomain> large = record_.too_large_domain())
+    tell_(text_of(*large));
   parity_ = std::make_unique<ParityWriter>(*ranks_, places_, state_.bytes(), engine_.move_memory(),
                                            tier.timeout_s);
 }

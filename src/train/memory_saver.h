@@ -31,7 +31,8 @@ struct MemoryTier {
 // parity of the others.
 class MemorySaver {
  public:
-  // `tell` gets a sentence if saving fails; only that of the first rank is called.
+  // `tell` gets a sentence if saving fails, or if a failure domain is too large for the parity;
+  // only that of the first rank is called.
   MemorySaver(Engine& engine, const MemoryTier& tier, CheckpointSaver::MakeRequest request,
               std::function<void(const std::string&)> tell);
   ~MemorySaver();

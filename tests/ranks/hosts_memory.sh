@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Checkpoints in the memory of several hosts, which are network namespaces: a host is lost, and its
-# part comes back from the parity of the others, also for fewer ranks. If more hosts are lost than
-# parity can replace, the run resumes from disk. The numbers and the weights stay those of one host.
+# part comes back from the parity of the others, also for fewer ranks, and so do those of a failure
+# domain. If more hosts are lost than parity can replace, the run resumes from disk. The numbers and the weights stay those of one host.
 # Usage: hosts_memory.sh TRIREME CONFIGS. Exit code 77: skipped.
 set -uo pipefail
 trireme=$1
 configs=$2
 . "$(dirname "$0")/namespaces.sh"
-make_namespaces 3 "" || exit 77
+make_namespaces 4 "" || exit 77
 . "$(dirname "$0")/jobs_on_hosts.sh"
 . "$(dirname "$0")/times.sh"
 
@@ -17,9 +17,10 @@ common=(--set run.threads_per_rank=1 --set run.reproducible=layout --set run.ste
         --set run.stop_after=$steps)
 launch() { "$trireme" launch "$configs/tiny-gpt2.toml" --ranks 4 "${common[@]}" "$@"; }
 # on OUT HOSTS OPTION...: a job with checkpoints in memory on the namespaces, in the background.
-on() {
-  launch --out "$folder/$1" --hosts "$2" --ssh "$shell" --listen "$gateway" \
-    --set checkpoint.memory_every=1 "${@:3}" 2>>"$folder/log" &
+on() { on_hosts "$1" --hosts "$2" "${@:3}"; }
+on_hosts() {
+  launch --out "$folder/$1" "${@:2}" --ssh "$shell" --listen "$gateway" \
+    --set checkpoint.memory_every=1 2>>"$folder/log" &
   job=$!
 }
 weights() {
@@ -55,6 +56,27 @@ for lost in 0 2; do
   cmp -s <(numbers calm) <(numbers parity$lost) || fail "other numbers without host $lost"
   cmp -s <(weights calm) <(weights parity$lost) || fail "other weights without host $lost"
 done
+
+# A failure domain with two of four hosts is lost at once. The groups are pairs of hosts, and each
+# has one host of each domain.
+printf '%s domain=%s\n' "${hosts[0]}:1" north "${hosts[1]}:1" south "${hosts[2]}:1" north \
+  "${hosts[3]}:1" south >"$folder/hosts"
+on_hosts domain --hostfile "$folder/hosts" --set checkpoint.parity=1+1
+reaches 20 domain
+kill -KILL "$(agent_on "${hosts[0]}")" "$(agent_on "${hosts[2]}")"
+until_has '"event":"restart"' cat "$folder/domain/metrics.jsonl"
+grep -q '"from":"parity"' <(restart domain) || fail "a domain is lost: $(restart domain)"
+wait $job
+cmp -s <(numbers calm) <(numbers domain) || fail "other numbers without a domain"
+cmp -s <(weights calm) <(weights domain) || fail "other weights without a domain"
+# All hosts are of one domain, whose loss parity cannot replace.
+printf '%s domain=north\n' "${hosts[0]}:2" "${hosts[1]}:2" >"$folder/hosts"
+on_hosts one --hostfile "$folder/hosts"
+reaches 5 one
+grep -q 'failure domain north .*at most 1 of them may be lost' "$folder/log" ||
+  fail "no word that one domain has all hosts"
+"$trireme" stop "$folder/one" >/dev/null
+wait $job
 
 # Two of three hosts are lost at once: 2+1 parity replaces one. The next checkpoint on disk is far
 # away, so those in memory are newer.
