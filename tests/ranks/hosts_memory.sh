@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checkpoints in the memory of several hosts, which are network namespaces: a host is lost, and its
 # part comes back from the parity of the others, also for fewer ranks, and so do those of a failure
-# domain. If more hosts are lost than parity can replace, the run resumes from disk. The numbers and the weights stay those of one host.
+# domain. If more hosts are lost than parity can replace, the run resumes from disk. The numbers and
+# the weights stay those of one host.
 # Usage: hosts_memory.sh TRIREME CONFIGS. Exit code 77: skipped.
 set -uo pipefail
 trireme=$1
