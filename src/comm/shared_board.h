@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "collectives/plan.h"
@@ -99,6 +100,13 @@ class SharedBoard {
                    std::span<void* const> targets);
   void work(const std::vector<const std::byte*>& inputs, int64_t begin, int64_t end);
 
+  // In staged calls. All ranks reduce one part of a segment each, for all of them or for the root.
+  bool reduces_whole() const;
+  bool has_result() const;
+  std::byte* stage_of(int rank) const;
+  // Ranges of elements of the full vector.
+  std::pair<int64_t, int64_t> own_part() const;
+  std::array<std::pair<int64_t, int64_t>, 2> parts_of_others() const;
   void begin_staged();
   void stage_in();
   void stage_work();

@@ -129,7 +129,8 @@ void SharedBoard::work_direct() {
 }
 
 // Buffers that other ranks cannot access pass through the stages in segments, and each segment is
-// its own call. Inputs are copied in, each rank works on the stages, results are copied out.
+// its own call. Inputs are copied in, each rank works on the stages, results are copied out. The
+// part of the segment that this rank reduces stays in its own buffers.
 void SharedBoard::begin_staged() {
   TRIREME_CHECK(view_.stage_bytes > 0, "buffers are not visible and there is no stage");
   TRIREME_CHECK(call_.count >= 0, "unequal all_to_all between processes goes through messages");
@@ -137,16 +138,42 @@ void SharedBoard::begin_staged() {
   stage_in();
 }
 
+bool SharedBoard::reduces_whole() const {
+  return call_.collective == Collective::AllReduce || call_.collective == Collective::Reduce;
+}
+
+bool SharedBoard::has_result() const {
+  return call_.collective == Collective::AllReduce || shape_.rank == call_.root;
+}
+
+std::byte* SharedBoard::stage_of(int rank) const {
+  return view_.stages[size_t(rank)] + int64_t(number_ % 2) * (view_.stage_bytes / 2);
+}
+
+std::pair<int64_t, int64_t> SharedBoard::own_part() const {
+  const int64_t segment = segment_end_ - segment_begin_;
+  const int64_t begin = segment_begin_ + balanced_begin(segment, shape_.size(), shape_.rank);
+  return {begin, begin + balanced_count(segment, shape_.size(), shape_.rank)};
+}
+
+std::array<std::pair<int64_t, int64_t>, 2> SharedBoard::parts_of_others() const {
+  if (!reduces_whole()) return {{{segment_begin_, segment_end_}, {segment_end_, segment_end_}}};
+  const auto [begin, end] = own_part();
+  return {{{segment_begin_, begin}, {end, segment_end_}}};
+}
+
 void SharedBoard::stage_in() {
   const int64_t capacity = view_.stage_bytes / 2 / element_;
   segment_end_ = std::min(call_.count, segment_begin_ + capacity);
   ++number_;
-  std::byte* stage = view_.stages[size_t(shape_.rank)] + (number_ % 2) * (view_.stage_bytes / 2);
+  std::byte* stage = stage_of(shape_.rank);
   const int64_t base = in_begin(shape_.rank);
-  const int64_t first = std::clamp(base, segment_begin_, segment_end_);
-  const int64_t last = std::clamp(base + in_count(), segment_begin_, segment_end_);
-  copy_elements(stage + (first - segment_begin_) * element_, call_.in + (first - base) * element_,
-                (last - first) * element_);
+  for (const auto& [begin, end] : parts_of_others()) {
+    const int64_t first = std::clamp(base, begin, end);
+    const int64_t last = std::clamp(base + in_count(), begin, end);
+    copy_elements(stage + (first - segment_begin_) * element_, call_.in + (first - base) * element_,
+                  (last - first) * element_);
+  }
   SharedSlot::Entry& mine = entry(shape_.rank);
   mine.hash = call_.signature->hash();
   stage_ = Stage::StageArriving;
@@ -156,17 +183,18 @@ void SharedBoard::stage_in() {
 
 void SharedBoard::stage_work() {
   const int n = shape_.size();
-  const auto stage_of = [&](int r) {
-    return view_.stages[size_t(r)] + (number_ % 2) * (view_.stage_bytes / 2);
-  };
-  if (call_.collective == Collective::AllReduce || call_.collective == Collective::Reduce) {
-    for (int r = 0; r < n; ++r) inputs_[size_t(r)] = stage_of(r);
-    const int64_t segment = segment_end_ - segment_begin_;
-    const int64_t begin = balanced_begin(segment, n, shape_.rank);
-    for (int r = 0; r < n; ++r) targets_[size_t(r)] = stage_of(r) + begin * element_;
+  if (reduces_whole()) {
+    const auto [first, last] = own_part();
+    const int64_t begin = first - segment_begin_;
+    for (int r = 0; r < n; ++r) {
+      inputs_[size_t(r)] = stage_of(r);
+      targets_[size_t(r)] = stage_of(r) + begin * element_;
+    }
+    inputs_[size_t(shape_.rank)] = call_.in + segment_begin_ * element_;
+    if (has_result()) targets_[size_t(shape_.rank)] = call_.out + first * element_;
     std::span<void* const> targets(targets_);
     if (call_.collective == Collective::Reduce) targets = targets.subspan(size_t(call_.root), 1);
-    reduce_part(inputs_, begin, balanced_count(segment, n, shape_.rank), targets);
+    reduce_part(inputs_, begin, last - first, targets);
     return;
   }
   // work() counts from the beginning of each rank's input.
@@ -177,13 +205,12 @@ void SharedBoard::stage_work() {
 }
 
 void SharedBoard::stage_out() {
-  const bool result_here = call_.collective == Collective::AllReduce ||
-                           (call_.collective == Collective::Reduce && shape_.rank == call_.root);
-  if (result_here) {
-    const std::byte* stage =
-        view_.stages[size_t(shape_.rank)] + (number_ % 2) * (view_.stage_bytes / 2);
-    copy_elements(call_.out + segment_begin_ * element_, stage,
-                  (segment_end_ - segment_begin_) * element_);
+  if (reduces_whole() && has_result()) {
+    const std::byte* stage = stage_of(shape_.rank);
+    for (const auto& [begin, end] : parts_of_others()) {
+      copy_elements(call_.out + begin * element_, stage + (begin - segment_begin_) * element_,
+                    (end - begin) * element_);
+    }
   }
   segment_begin_ = segment_end_;
   if (segment_begin_ < call_.count) {
