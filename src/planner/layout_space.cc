@@ -6,7 +6,9 @@ namespace trireme {
 
 std::vector<MeshOrder> orders_on(const Hardware& hardware) {
   if (hardware.tiers.size() < 2) return {kUsualOrder};
-  return {kUsualOrder, {MeshAxis::Tp, MeshAxis::Dp, MeshAxis::Cp, MeshAxis::Pp}};
+  return {kUsualOrder,
+          {MeshAxis::Tp, MeshAxis::Dp, MeshAxis::Cp, MeshAxis::Pp},
+          {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Dp, MeshAxis::Pp}};
 }
 
 LayoutSpace all_layouts(int num_ranks, const RunConfig& config, const Hardware& hardware) {

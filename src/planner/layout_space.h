@@ -33,8 +33,8 @@ struct LayoutSpace {
   bool names_remedy = true;
 };
 
-// Returns the orders that can make a difference: the usual one, and the one with dp next to tp and
-// pp outermost.
+// Returns the orders that can make a difference: the usual one, and those with pp outermost, in
+// which dp or cp lies next to tp.
 std::vector<MeshOrder> orders_on(const Hardware& hardware);
 
 // Returns every layout of `num_ranks` ranks, and every way that can make a difference on this
