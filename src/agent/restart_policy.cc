@@ -57,10 +57,16 @@ bool may_have_same_samples(const JobFailure& a, const JobFailure& b) {
          (of_a.first_sample == of_b.first_sample && of_a.num_samples == of_b.num_samples);
 }
 
-// True if the ranks have found a checkpoint that is whole, but its state is refused.
-bool is_state_refused(const JobFailure& failure) {
-  return failure.exit_code == kDamagedExitCode && failure.resumed_step >= 0 &&
+// True if ranks have refused what they were loading. The next ones check all checkpoints again.
+bool is_refused_while_loading(const JobFailure& failure) {
+  return failure.exit_code == kDamagedExitCode &&
          failure.evidence.phase == name_of(RankPhase::Load);
+}
+
+// True if the ranks have found a checkpoint that is whole, but its state is refused. Its step is
+// not known if the first rank was lost, too, before it could tell it.
+bool is_state_refused(const JobFailure& failure) {
+  return is_refused_while_loading(failure) && failure.resumed_step >= 0;
 }
 
 }  // namespace
@@ -173,7 +179,7 @@ std::string RestartPolicy::reason(JobFailure& failure) const {
   if (max_restarts_ == 0) return "--max-restarts is 0";
   const bool may_be_the_data = failure.exit_code == kDamagedExitCode && knows_samples(failure);
   const bool is_incurable =
-      failure.exit_code >= 2 && failure.exit_code <= 4 && !is_state_refused(failure);
+      failure.exit_code >= 2 && failure.exit_code <= 4 && !is_refused_while_loading(failure);
   if (is_incurable && !(may_be_the_data && skips_bad_batches_)) {
     return may_be_the_data ? fmt::format(
                                  "a new start cannot cure this; it came with the {}, and "

@@ -174,6 +174,18 @@ TEST(RestartPolicy, GoesBackOnceIfTheDataIsNotTheCauseAndAnOlderCheckpointIsTher
   }
 }
 
+// A checkpoint was damaged while it was loaded, and the first rank was killed before it could tell
+// which one it is. The next ranks find the damage and take another one.
+TEST(RestartPolicy, ChecksCheckpointsAgainIfTheDamagedOneIsNotKnown) {
+  JobFailure damaged = failed_after(53, "a wrong checksum", 4);
+  damaged.evidence.phase = "load";
+  RestartPolicy policy(1000);
+  EXPECT_EQ(policy.why_end(killed_after(53)), "");
+  EXPECT_EQ(policy.why_end(damaged), "");
+  EXPECT_EQ(policy.failures().back().goes_back_to, -1);
+  EXPECT_NE(policy.why_end(damaged), "") << "it comes again";
+}
+
 TEST(RestartPolicy, DoesNotGoBackIfNoOlderCheckpointIsThere) {
   for (const auto& [resumed_step, older_step] :
        {std::pair<int64_t, int64_t>{-1, -1}, {40, -1}, {0, -1}}) {
