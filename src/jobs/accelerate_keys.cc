@@ -33,20 +33,10 @@ constexpr KeyPair kAcceleratePairs[] = {
     {"model.init_stddev", Say::Code},
     {"model.init_scale_residual", Say::Code},
     {"model.rope_theta", Say::Code},
-    {"model.rope_scaling", Say::Only, {}, "\"llama3\"", kPlainRope},
     {"model.rope_scaling_factor", Say::Code},
     {"model.rope_low_freq_factor", Say::Code},
     {"model.rope_high_freq_factor", Say::Code},
     {"model.rope_original_seq_len", Say::Code},
-    {"model.rope_mscale", Say::Only, {}, "1.0", kPlainRope},
-    {"model.qk_norm", Say::Only, {}, "false", kPlainAttention},
-    {"model.window", Say::Only, {}, "0", kPlainAttention},
-    {"model.mtp_depth", Say::Only, {}, "0", kNextToken},
-    {"model.mtp_loss_weight", Say::Only, {}, "0.3", kNextToken},
-    {"model.kv_lora_rank", Say::Only, {}, "0", kPlainAttention},
-    {"model.q_lora_rank", Say::Only, {}, "0", kPlainAttention},
-    {"model.qk_rope_head_dim", Say::Only, {}, "0", kPlainAttention},
-    {"model.v_head_dim", Say::Only, {}, "0", kPlainAttention},
     {"model.experts", Say::Code},
     {"model.top_k", Say::Code},
     {"model.shared_experts", Say::Code},
@@ -55,7 +45,6 @@ constexpr KeyPair kAcceleratePairs[] = {
     {"model.router", Say::Code},
     {"model.expert_groups", Say::Code},
     {"model.top_groups", Say::Code},
-    {"model.routed_scaling", Say::Only, {}, "1.0", kPlainWeights},
     {"model.capacity_factor", Say::Code},
     {"model.aux_loss", Say::Code},
     {"model.z_loss", Say::Code},
@@ -63,11 +52,7 @@ constexpr KeyPair kAcceleratePairs[] = {
     {"model.lora_rank", Say::Code},
     {"model.lora_alpha", Say::Code},
     {"model.lora_targets", Say::Code},
-    {"model.image_size", Say::Only, {}, "0", kNoImages},
-    {"model.image_channels", Say::Only, {}, "3", kNoImages},
-    {"model.width_factor", Say::Only, {}, "1", kNoImages},
     {"batch.global_sequences", Say::Code, "gradient_accumulation_steps"},
-    {"batch.global_tokens", Say::Code},
     {"batch.micro_sequences", Say::Code},
     {"optim.name", Say::Code},
     {"optim.lr", Say::Code},
@@ -101,29 +86,20 @@ constexpr KeyPair kAcceleratePairs[] = {
     {"parallel.stage_layers", Say::Only, {}, "\"\"", "it has no pipelines"},
     {"parallel.zero", Say::Code, "fsdp_config.fsdp_reshard_after_forward"},
     {"parallel.hsdp_shard", Say::Code, "parallelism_config.parallelism_config_dp_shard_size"},
-    {"parallel.order", Say::Tuning},
     {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kAccelerateServers},
     {"parallel.servers", Say::Only, {}, "1", kAccelerateServers},
-    {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},
     {"parallel.sequence", Say::Code},
-    {"parallel.tp_overlap", Say::Tuning},
-    {"parallel.layers", Say::Only, {}, "[]", kUsualStrategies},
-    {"parallel.pair", Say::Tuning},
     {"parallel.context", Say::Code, "parallelism_config.parallelism_config_cp_comm_strategy"},
-    {"parallel.bucket_bytes", Say::Tuning},
-    {"parallel.prefetch", Say::Tuning},
     {"memory.recompute", Say::Code, "fsdp_config.fsdp_activation_checkpointing"},
     {"memory.offload", Say::Code, "fsdp_config.fsdp_offload_params"},
-    {"memory.offload_folder", Say::Tuning},
-    {"memory.offload_buffer_bytes", Say::Tuning},
-    {"memory.limit_bytes", Say::Code},
     {"precision.compute", Say::Code, "mixed_precision"},
-    {"precision.loss_scale", Say::Tuning},
-    {"precision.loss_scale_window", Say::Tuning},
 };
 
 }  // namespace
 
-KeyTable accelerate_keys() { return kAcceleratePairs; }
+KeyTable accelerate_keys() {
+  static const std::vector<KeyPair> table = with_usual_keys(kAcceleratePairs);
+  return table;
+}
 
 }  // namespace trireme

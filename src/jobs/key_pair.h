@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace trireme {
 
@@ -23,7 +24,7 @@ struct WordPair {
 
 // A row of the table of a trainer. Both directions, docs/exports.md and the tests read these
 // tables. Each has one row for every key of [model], [batch], [optim], [parallel], [memory] and
-// [precision].
+// [precision]. usual_keys.cc has the rows that are the same for most trainers.
 struct KeyPair {
   std::string_view ours;
   Say say = Say::Same;
@@ -50,6 +51,9 @@ inline constexpr std::string_view kPlainWeights =
     "the weights of its routed experts have no further factor";
 
 using KeyTable = std::span<const KeyPair>;
+
+// Adds the usual rows of all keys that `own` does not name.
+std::vector<KeyPair> with_usual_keys(KeyTable own);
 
 // Tables, [JobTrainer].
 KeyTable megatron_keys();

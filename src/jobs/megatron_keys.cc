@@ -12,7 +12,6 @@ constexpr WordPair kContexts[] = {{"ring", "p2p"}, {"all_to_all", "a2a"}};
 
 // Megatron-LM d98e8a64: megatron/training/arguments.py and the dataclasses that it reads.
 constexpr KeyPair kMegatronPairs[] = {
-    {"model.preset", Say::Tuning},
     {"model.family", Say::Code, "--num-experts --disable-bias-linear"},
     {"model.layers", Say::Same, "--num-layers"},
     {"model.d_model", Say::Same, "--hidden-size"},
@@ -46,20 +45,10 @@ constexpr KeyPair kMegatronPairs[] = {
      "true",
      "it always scales the projections onto the residual stream"},
     {"model.rope_theta", Say::Code, "--rotary-base"},
-    {"model.rope_scaling", Say::Only, {}, "\"llama3\"", kPlainRope},
     {"model.rope_scaling_factor", Say::Code, "--use-rope-scaling --rope-scaling-factor"},
     {"model.rope_low_freq_factor", Say::Only, {}, "1.0", "its scaling has this factor fixed"},
     {"model.rope_high_freq_factor", Say::Only, {}, "4.0", "its scaling has this factor fixed"},
     {"model.rope_original_seq_len", Say::Only, {}, "8192", "its scaling has this length fixed"},
-    {"model.rope_mscale", Say::Only, {}, "1.0", kPlainRope},
-    {"model.qk_norm", Say::Only, {}, "false", kPlainAttention},
-    {"model.window", Say::Only, {}, "0", kPlainAttention},
-    {"model.mtp_depth", Say::Only, {}, "0", kNextToken},
-    {"model.mtp_loss_weight", Say::Only, {}, "0.3", kNextToken},
-    {"model.kv_lora_rank", Say::Only, {}, "0", kPlainAttention},
-    {"model.q_lora_rank", Say::Only, {}, "0", kPlainAttention},
-    {"model.qk_rope_head_dim", Say::Only, {}, "0", kPlainAttention},
-    {"model.v_head_dim", Say::Only, {}, "0", kPlainAttention},
     {"model.experts", Say::Code, "--num-experts"},
     {"model.top_k", Say::Code, "--moe-router-topk --moe-router-pre-softmax"},
     {"model.shared_experts", Say::Code, "--moe-shared-expert-intermediate-size"},
@@ -68,20 +57,12 @@ constexpr KeyPair kMegatronPairs[] = {
     {"model.router", Say::Code, "--moe-router-score-function"},
     {"model.expert_groups", Say::Code, "--moe-router-num-groups"},
     {"model.top_groups", Say::Code, "--moe-router-group-topk"},
-    {"model.routed_scaling", Say::Only, {}, "1.0", kPlainWeights},
     {"model.capacity_factor", Say::Code, "--moe-expert-capacity-factor --moe-token-drop-policy"},
     {"model.aux_loss", Say::Code, "--moe-aux-loss-coeff --moe-router-load-balancing-type"},
     {"model.z_loss", Say::Code, "--moe-z-loss-coeff"},
     {"model.balance_rate", Say::Code,
      "--moe-router-enable-expert-bias --moe-router-bias-update-rate"},
-    {"model.lora_rank", Say::Only, {}, "0", kNoAdapters},
-    {"model.lora_alpha", Say::Only, {}, "0.0", kNoAdapters},
-    {"model.lora_targets", Say::Only, {}, "\"all\"", kNoAdapters},
-    {"model.image_size", Say::Only, {}, "0", kNoImages},
-    {"model.image_channels", Say::Only, {}, "3", kNoImages},
-    {"model.width_factor", Say::Only, {}, "1", kNoImages},
     {"batch.global_sequences", Say::Same, "--global-batch-size", "0"},
-    {"batch.global_tokens", Say::Code},
     {"batch.micro_sequences", Say::Same, "--micro-batch-size"},
     {"optim.name", Say::Same, "--optimizer", "adam", {}, kOptimizers},
     {"optim.lr", Say::Same, "--lr"},
@@ -91,17 +72,10 @@ constexpr KeyPair kMegatronPairs[] = {
     {"optim.eps", Say::Same, "--adam-eps", "1e-8"},
     {"optim.weight_decay", Say::Same, "--weight-decay", "0.01"},
     {"optim.momentum", Say::Same, "--sgd-momentum", "0.9"},
-    {"optim.muon_momentum", Say::Tuning},
-    {"optim.qk_clip", Say::Only, {}, "0.0", "no head is scaled there"},
     {"optim.schedule", Say::Same, "--lr-decay-style", "linear", {}, kDecays},
     {"optim.warmup_steps", Say::Same, "--lr-warmup-iters", "0"},
     {"optim.decay_steps", Say::Code, "--lr-wsd-decay-iters"},
     {"optim.clip_norm", Say::Same, "--clip-grad", "1.0"},
-    {"optim.grad_dtype", Say::Only, {}, "\"fp32\"", "the job that we write sums gradients in fp32"},
-    {"optim.moment_dtype", Say::Only, {}, "\"fp32\"", "the job that we write has fp32 moments"},
-    {"optim.master", Say::Only, {}, "true", "the job that we write has fp32 master weights"},
-    {"optim.post_validate", Say::Tuning},
-    {"optim.frozen", Say::Only, {}, "\"\"", "the job that we write trains every parameter"},
     {"parallel.dp", Say::Code, "--nnodes --nproc-per-node"},
     {"parallel.tp", Say::Same, "--tensor-model-parallel-size", "1"},
     {"parallel.pp", Say::Same, "--pipeline-model-parallel-size", "1"},
@@ -111,37 +85,26 @@ constexpr KeyPair kMegatronPairs[] = {
     {"parallel.chunks", Say::Code,
      "--num-virtual-stages-per-pipeline-rank --num-layers-per-virtual-pipeline-stage "
      "--pipeline-model-parallel-layout"},
-    {"parallel.stage_dp", Say::Only, {}, "\"\"", kEvenStages},
-    {"parallel.stage_layers", Say::Only, {}, "\"\"", kEvenStages},
     {"parallel.zero", Say::Code,
      "--use-distributed-optimizer --use-megatron-fsdp --data-parallel-sharding-strategy "
      "--use-torch-fsdp2"},
     {"parallel.hsdp_shard", Say::Code, "--num-distributed-optimizer-instances"},
-    {"parallel.order", Say::Tuning},
     {"parallel.sync", Say::Only, {}, "\"all_reduce\"", "it has no parameter servers"},
     {"parallel.servers", Say::Only, {}, "1", "it has no parameter servers"},
-    {"parallel.staleness", Say::Only, {}, "0", "its ranks step together"},
     {"parallel.sequence", Say::Flag, "--sequence-parallel"},
-    {"parallel.tp_overlap", Say::Tuning},
-    {"parallel.layers", Say::Only, {}, "[]", kUsualStrategies},
-    {"parallel.pair", Say::Tuning},
     {"parallel.context", Say::Same, "--cp-comm-type", "p2p", {}, kContexts},
-    {"parallel.bucket_bytes", Say::Tuning},
-    {"parallel.prefetch", Say::Tuning},
     {"memory.recompute", Say::Code,
      "--recompute-granularity --recompute-method --recompute-num-layers --recompute-modules "
      "--recompute-activations"},
     {"memory.offload", Say::Code, "--optimizer-cpu-offload"},
-    {"memory.offload_folder", Say::Tuning},
-    {"memory.offload_buffer_bytes", Say::Tuning},
-    {"memory.limit_bytes", Say::Code},
     {"precision.compute", Say::Code, "--bf16 --fp16"},
-    {"precision.loss_scale", Say::Tuning},
-    {"precision.loss_scale_window", Say::Tuning},
 };
 
 }  // namespace
 
-KeyTable megatron_keys() { return kMegatronPairs; }
+KeyTable megatron_keys() {
+  static const std::vector<KeyPair> table = with_usual_keys(kMegatronPairs);
+  return table;
+}
 
 }  // namespace trireme
