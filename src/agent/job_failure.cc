@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "base/chrome_trace.h"
 #include "base/json_text.h"
 #include "failures/evidence_json.h"
@@ -44,6 +45,16 @@ int last_evidence_in(const std::string& run_dir) {
 
 // `class` has always been the kind here, but the class of the rules elsewhere. So a line has both
 // under names that mean the same everywhere: `kind` and `failure_class`.
+void take_evidence(const char* text, FailureEvidence& evidence) {
+  const Result<nlohmann::json> json = parse_bounded_json(text);
+  if (!json.ok() || !json->is_object()) return;
+  try {
+    evidence = evidence_in(*json);
+  } catch (const nlohmann::json::exception&) {
+    return;
+  }
+}
+
 std::string failure_line(const JobFailure& failure, int number) {
   using Json = nlohmann::ordered_json;
   Json line = {{"class", failure.kind},

@@ -38,6 +38,9 @@ struct JobFailure {
 // Names the class of a failure. If it is empty, failures are recorded without a class.
 using ClassifyFailure = std::function<Classification(const FailureEvidence& evidence)>;
 
+// Reads the evidence that a rank has told as JSON. A damaged text leaves it as it is.
+void take_evidence(const char* text, FailureEvidence& evidence);
+
 // The text of a failure as a line of metrics.jsonl. `number` counts the failures of the job from 1.
 std::string failure_line(const JobFailure& failure, int number);
 

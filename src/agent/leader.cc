@@ -6,17 +6,12 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "agent/rank_epochs.h"
 #include "agent/rank_exit_code.h"
-#include "agent/summary_alarm.h"
-#include "base/bounded_json.h"
 #include "base/clock.h"
 #include "comm/fabric.h"
-#include "failures/evidence_json.h"
 
 namespace trireme {
 namespace {
@@ -26,20 +21,9 @@ constexpr double kStartGraceS = 0.5;  // before the ranks have met, they cannot 
 constexpr double kHangGraceS = 1.5;   // after a deadline, for every rank to notice it
 constexpr int64_t kProcessesOfMembership = int64_t{1} << 20;
 
-// A damaged text leaves the evidence as it is.
-void take_evidence(const char* text, FailureEvidence& evidence) {
-  const Result<nlohmann::json> json = parse_bounded_json(text);
-  if (!json.ok() || !json->is_object()) return;
-  try {
-    evidence = evidence_in(*json);
-  } catch (const nlohmann::json::exception&) {
-    return;
-  }
-}
-
-int signal_of(const JobRank& rank) { return WIFSIGNALED(rank.status) ? WTERMSIG(rank.status) : 0; }
-
 }  // namespace
+
+int JobRank::signal() const { return WIFSIGNALED(status) ? WTERMSIG(status) : 0; }
 
 int JobRank::exit_code() const {
   return WIFSIGNALED(status) ? kFailedExitCode : WEXITSTATUS(status);
@@ -163,42 +147,6 @@ void Leader::take_report(JobRank& rank, const RankReport& report) {
   }
 }
 
-// A rank knows its host by the name of the machine, and the job by the name that the user has
-// given.
-void Leader::take_corruption(const RankReport& report) {
-  FailureEvidence evidence;
-  take_evidence(report.text, evidence);
-  if (evidence.corruption) take_alarm(std::move(*evidence.corruption));
-}
-
-void Leader::take_alarm(CorruptionAlarm alarm) {
-  std::erase_if(alarm.ranks, [&](const CorruptionAlarm::NamedRank& one) {
-    return one.rank < 0 || one.rank >= int(ranks_.size());
-  });
-  for (CorruptionAlarm::NamedRank& one : alarm.ranks) {
-    const JobRank& rank = ranks_[size_t(one.rank)];
-    if (rank.host >= 0) one.host = host_of(rank);
-  }
-  corruption_ = std::move(alarm);
-}
-
-// The ranks may have told only the former leader of the alarm with which they ended. They write it
-// to the summary of the run before they end. An alarm that is already among the failures is an old
-// one.
-void Leader::learn_corruption() {
-  has_read_summary_ = true;
-  if (corruption_ || processes_.status_file.empty() || page_->begun_ns == 0) return;
-  const double age_s = double(steady_now_ns() - page_->begun_ns) * 1e-9;
-  std::optional<CorruptionAlarm> alarm = alarm_of_summary(
-      std::filesystem::path(processes_.status_file).parent_path().string(), unix_time_s() - age_s);
-  if (!alarm) return;
-  for (const JobFailure& failure : policy_.failures()) {
-    const auto& known = failure.evidence.corruption;
-    if (known && known->check == alarm->check && known->step == alarm->step) return;
-  }
-  take_alarm(std::move(*alarm));
-}
-
 // Its own host and all hosts together may both find that a rank is slow.
 void Leader::note_slow(JobRank& rank, const std::string& ratio) {
   if (rank.slow > 0.0) return;
@@ -230,18 +178,6 @@ void Leader::take_watched() {
   }
 }
 
-std::string Leader::name_of_end(const JobRank& rank) const {
-  const int signal = signal_of(rank);
-  return rank.host < 0 ? fmt::format("was on host {}, which {}", host_of(rank), former_.lost_why)
-         : rank.hangs  ? "did not answer and was killed"
-         : signal != 0 ? fmt::format("was killed by signal {} ({})", signal, strsignal(signal))
-                       : fmt::format("ended with exit code {}", rank.exit_code());
-}
-
-std::string Leader::host_of(const JobRank& rank) const {
-  return rank.host < 0 ? former_.lost_host : hosts_.at(rank.host).name();
-}
-
 // The first rank that fails decides how the run has ended; a rank that has saved after a signal has
 // not failed.
 void Leader::note_end(JobRank& rank) {
@@ -255,16 +191,6 @@ void Leader::note_end(JobRank& rank) {
   } else {
     note_first_failure(rank);
   }
-}
-
-void Leader::note_first_failure(const JobRank& rank) {
-  const int index = int(&rank - ranks_.data());
-  if (first_failed_ >= 0 && first_failed_ != index) return;
-  first_failed_ = index;
-  end_.exit_code = rank.hangs ? kFailedExitCode : rank.exit_code();
-  end_.first_failed = index;
-  end_.why = name_of_end(rank);
-  end_.error_output = rank.error_output;
 }
 
 void Leader::begin_settling() {
@@ -304,80 +230,6 @@ bool Leader::have_settled() {
     settled = settled && !is_awaited && !((rank.hangs || rank.is_dismissed) && rank.is_alive());
   }
   return settled;
-}
-
-JobFailure Leader::failure() const {
-  JobFailure failure{.rank = first_failed_,
-                     .epoch = place_.epoch,
-                     .step = times_.lost_step,
-                     .furthest_step = page_->furthest_step,
-                     .kind = "lost",
-                     .what = is_takeover_ ? former_.what
-                                          : "no rank has died, but ranks waited for each other in "
-                                            "vain",
-                     .host = processes_.host,
-                     .time_s = unix_time_s()};
-  if (page_->resumed_epoch == place_.epoch) {
-    failure.resumed_step = page_->resumed_step;
-    failure.older_step = page_->older_step;
-  }
-  if (times_.lost_step_ns > 0) {
-    failure.detected_after_s = double(times_.detected_ns - times_.lost_step_ns) * 1e-9;
-  }
-  if (first_failed_ < 0) {
-    failure.evidence.kind = failure.kind;
-    for (const JobRank& rank : ranks_) {
-      if (!rank.words.empty()) failure.evidence.peers_words.push_back(rank.words);
-    }
-    return classified(std::move(failure));
-  }
-  const JobRank& rank = ranks_[size_t(first_failed_)];
-  const int signal = signal_of(rank);
-  const bool is_killed = signal == SIGKILL || signal == SIGTERM || signal == SIGINT;
-  failure.kind = rank.host < 0 ? "host"
-                 : rank.hangs  ? "hang"
-                 : is_killed   ? "killed"
-                 : signal != 0 ? "crashed"
-                               : "failed";
-  failure.what = end_.why;
-  failure.host = host_of(rank);
-  failure.exit_code = rank.hangs ? kFailedExitCode : rank.exit_code();
-  if (signal == 0 || rank.hangs) failure.cause = rank.cause;
-  failure.evidence = rank.evidence;
-  failure.evidence.kind = failure.kind;
-  if (corruption_ && failure.kind == "failed") blame_corrupt(failure);
-  failure.evidence.signal = rank.hangs ? 0 : signal;
-  if (signal == 0 && rank.host >= 0) failure.evidence.exit_code = rank.exit_code();
-  return classified(std::move(failure));
-}
-
-// All ranks fail with what the check has found, so the one that has ended first is not the one that
-// was wrong.
-void Leader::blame_corrupt(JobFailure& failure) const {
-  failure.evidence.corruption = corruption_;
-  const std::vector<CorruptionAlarm::NamedRank>& named = corruption_->ranks;
-  if (!corruption_->is_certain || named.size() != 1) return;
-  failure.rank = named.front().rank;
-  failure.host = named.front().host;
-}
-
-// If a rank has left no last words, the cause of its end takes their place. After a takeover, the
-// lost rank need not be the one that computed wrong numbers.
-JobFailure Leader::classified(JobFailure failure) const {
-  if (is_takeover_ && corruption_) failure.evidence.corruption = corruption_;
-  if (!processes_.classify) return failure;
-  FailureEvidence evidence = failure.evidence;
-  evidence.last_words = cause_of(failure);
-  failure.found = processes_.classify(evidence);
-  return failure;
-}
-
-// All hosts keep evidence of the failure that was recorded last.
-void Leader::keep_evidence() {
-  const std::vector<JobFailure>& all = policy_.failures();
-  for (int host = 0; host < hosts_.size(); ++host) {
-    hosts_.at(host).keep_evidence(all.back(), int(all.size()));
-  }
 }
 
 void Leader::begin_ending(double grace_s) {

@@ -42,6 +42,7 @@ struct JobRank {
   bool is_alive() const { return state != State::Ended; }
   bool has_failed() const;  // it has ended, not well, and not because it was asked to stop
   int exit_code() const;    // of a process that has ended; 5 if a signal has killed it
+  int signal() const;       // that has killed it; 0: none
 };
 
 // How a leader finds the job when its membership begins.
@@ -100,13 +101,9 @@ class Leader {
   void pass_signals();
   void take_news();
   void take_report(JobRank& rank, const RankReport& report);
-  void take_corruption(const RankReport& report);
-  void learn_corruption();
-  void take_alarm(CorruptionAlarm alarm);
   void take_watched();
   void note_slow(JobRank& rank, const std::string& ratio);
   void note_end(JobRank& rank);
-  void note_first_failure(const JobRank& rank);
   void look();
   void begin_settling();
   bool have_settled();
@@ -115,6 +112,12 @@ class Leader {
   void kill(JobRank& rank) { hosts_.at(rank.host).send_signal(rank.process, SIGKILL); }
   bool all_have_ended() const;
   int exit_code() const;
+
+  // In leader_failure.cc: it says what has failed.
+  void take_corruption(const RankReport& report);
+  void take_alarm(CorruptionAlarm alarm);
+  void learn_corruption();
+  void note_first_failure(const JobRank& rank);
   JobFailure failure() const;
   void blame_corrupt(JobFailure& failure) const;
   JobFailure classified(JobFailure failure) const;
