@@ -113,8 +113,6 @@ class Trainer {
   void tell_step(const StepReport& report);
   std::optional<double> epoch() const;
   void evaluate();
-  // Saves a checkpoint if a schedule or the last validation asks for it.
-  Status save_if_wanted();
   // Ends the run after run.stop_patience, with a checkpoint of the last step.
   Result<TrainEnd> settle();
   void sample();
@@ -125,20 +123,24 @@ class Trainer {
   // An error if no step since the beginning of the run has changed the weights.
   Status check_updated() const;
   std::string advice_without_updates() const;
-  // Waits for the disk, or leaves the writing to a thread beside training.
-  Status save_checkpoint(bool waits);
-  bool saves_in_memory_after(int64_t step) const;
-  void begin_memory_checkpoint();
-  // The ranks tell each other what they have measured, and agree on the intervals of saves.
-  void agree_on_intervals();
-  void tell_ranks(const std::vector<RankWord>& words);
-  Status save_last_checkpoint();  // Runtime error if the last step has no checkpoint
   bool should_stop_after(int64_t step) const;
   // Of the last step: a checkpoint follows it.
   bool saves_next() const;
   uint64_t next_batch(uint64_t first_sample) const;
   // First sample of the next step, if nothing runs between this step and the next.
   std::optional<uint64_t> next_sample_after(int64_t step) const;
+
+  // In trainer_saves.cc.
+  // Saves a checkpoint if a schedule or the last validation asks for it.
+  Status save_if_wanted();
+  // Waits for the disk, or leaves the writing to a thread beside training.
+  Status save_checkpoint(bool waits);
+  Status save_last_checkpoint();  // Runtime error if the last step has no checkpoint
+  bool saves_in_memory_after(int64_t step) const;
+  void begin_memory_checkpoint();
+  // The ranks tell each other what they have measured, and agree on the intervals of saves.
+  void agree_on_intervals();
+  void tell_ranks(const std::vector<RankWord>& words);
 
   TrainerParts parts_;
   std::unique_ptr<CheckpointSaver> saver_;
