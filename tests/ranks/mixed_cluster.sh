@@ -14,6 +14,8 @@ loop=
 trap '[[ -z $loop ]] || kill "$loop" 2>/dev/null; rm -rf "$folder"' EXIT
 failed=0
 fail() { echo "FAILED: $*"; failed=1; }
+# The step of a plan or of a summary, where it is the median without the first two steps.
+step_s() { grep -oE '"step_s": *[0-9.e-]+' | grep -oE '[0-9.e-]+$' | head -1; }
 median() { sort -g | awk '{x[NR] = $1} END {print x[int((NR + 1) / 2)]}'; }
 
 # ---- the cluster file
@@ -57,13 +59,12 @@ options_of() {
 predicted() {  # predicted PLAN: seconds of a step
   local options
   mapfile -t options < <(options_of "$1")
-  "$trireme" plan "${options[@]}" --cluster "$folder/mixed.toml" --json |
-    grep -oE '"step": *[0-9.e-]+' | grep -oE '[0-9.e-]+$' | sort -g | tail -1
+  "$trireme" plan "${options[@]}" --cluster "$folder/mixed.toml" --json | step_s
 }
 
 # ---- the runs
 
-train() {  # train PLAN: adds the median of its steps
+train() {  # train PLAN: adds its step to those of the plan
   local options
   mapfile -t options < <(options_of "$1")
   rm -rf "${folder:?}/out"
@@ -76,8 +77,7 @@ train() {  # train PLAN: adds the median of its steps
   done
   for i in 0 1; do taskset -a -c -p $i "${pids[i]}" >/dev/null || fail "rank $i has no core"; done
   wait $agent || fail "the plan $1 does not train: $(tail -n 3 "$folder/log")"
-  grep '"event":"train"' "$folder/out/metrics.jsonl" | tail -n +3 |
-    grep -oE '"step_s":[0-9.e-]+' | cut -d: -f2 | median >>"$folder/steps.$1"
+  step_s <"$folder/out/summary.json" >>"$folder/steps.$1"
 }
 for ((turn = 0; turn < turns; turn++)); do
   for plan in "${plans[@]}"; do train "$plan"; done
