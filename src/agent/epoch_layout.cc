@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include "schema/batch.h"
+#include "schema/mesh.h"
 
 namespace trireme {
 namespace {
 
 constexpr int32_t kMostChunks = 1 << 16;
+constexpr int32_t kMostLanes = 1 << 24;
 constexpr int64_t kMostSequences = int64_t{1} << 31;
 
 template <typename Number>
@@ -19,6 +21,7 @@ bool is_within(Number value, Number least, Number most) {
 
 EpochLayout epoch_layout_of(const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
+  const Mesh mesh = mesh_of(parallel);
   return {.dp = parallel.dp,
           .tp = parallel.tp,
           .pp = parallel.pp,
@@ -30,6 +33,7 @@ EpochLayout epoch_layout_of(const RunConfig& config) {
           .recompute = config.memory.recompute,
           .sequence = uint8_t(parallel.sequence),
           .tp_overlap = uint8_t(parallel.tp_overlap),
+          .uneven_ranks = mesh.stage_dp.empty() ? 0 : mesh.size(),
           .global_sequences = sequences_of_step(config)};
 }
 
@@ -46,6 +50,7 @@ RunConfig with_epoch_layout(RunConfig config, const EpochLayout& layout) {
   parallel.sequence = layout.sequence != 0;
   parallel.tp_overlap = layout.tp_overlap != 0;
   config.memory.recompute = layout.recompute;
+  if (layout.uneven_ranks == 0) parallel.stage_dp.clear();
   if (sequences_of_step(config) != layout.global_sequences) {
     config.batch.global_sequences = layout.global_sequences;
   }
@@ -53,13 +58,15 @@ RunConfig with_epoch_layout(RunConfig config, const EpochLayout& layout) {
 }
 
 bool is_possible(const EpochLayout& layout, int num_ranks) {
-  int64_t product = 1;
-  for (const int32_t degree : {layout.dp, layout.tp, layout.pp, layout.cp}) {
+  const bool is_uneven = layout.uneven_ranks != 0;
+  int64_t product = 1;  // if uneven, of a pipeline whose places have one rank along dp
+  for (const int32_t degree : {is_uneven ? 1 : layout.dp, layout.tp, layout.pp, layout.cp}) {
     if (!is_within(degree, 1, num_ranks)) return false;
     product *= degree;
     if (product > num_ranks) return false;
   }
-  return product == num_ranks && is_within(layout.zero, 0, 3) &&
+  const bool has_ranks = is_uneven ? layout.uneven_ranks == num_ranks : product == num_ranks;
+  return has_ranks && is_within(layout.dp, 1, kMostLanes) && is_within(layout.zero, 0, 3) &&
          is_within(layout.hsdp_shard, 0, layout.dp) && is_within(layout.chunks, 0, kMostChunks) &&
          layout.schedule <= ChoiceTable<ScheduleKind>::last &&
          layout.recompute <= ChoiceTable<Recompute>::last && layout.sequence <= 1 &&
@@ -78,6 +85,7 @@ std::string text_of(const EpochLayout& layout) {
   if (layout.hsdp_shard > 0) add("hsdp_shard", layout.hsdp_shard);
   if (layout.pp > 1) add("schedule", name_of(layout.schedule));
   if (layout.chunks > 0) add("chunks", layout.chunks);
+  if (layout.uneven_ranks > 0) add("ranks", layout.uneven_ranks);
   if (layout.sequence != 0) add("sequence", true);
   if (layout.tp_overlap != 0) add("tp_overlap", true);
   if (layout.recompute != Recompute::None) add("recompute", name_of(layout.recompute));

@@ -21,9 +21,12 @@ struct EpochLayout {
   Recompute recompute = Recompute::None;
   uint8_t sequence = 0;  // 0 or 1, as the next one
   uint8_t tp_overlap = 0;
+  // All ranks if the places of the pipeline have numbers of their own; parallel.stage_dp stays as
+  // it is configured then. 0: the ranks are dp * tp * pp * cp.
+  int32_t uneven_ranks = 0;
   int64_t global_sequences = 1;  // of a step
 
-  int num_ranks() const { return dp * tp * pp * cp; }
+  int num_ranks() const { return uneven_ranks > 0 ? uneven_ranks : dp * tp * pp * cp; }
   bool operator==(const EpochLayout&) const = default;
 };
 

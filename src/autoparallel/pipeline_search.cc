@@ -16,6 +16,7 @@ class Splitter {
         most_stages_(std::min({problem.most_stages, problem.num_operators, problem.num_ranks})),
         num_sizes_(int(problem.mesh_sizes.size())),
         in_flight_levels_(int(std::min<int64_t>(most_stages_, problem.num_microbatches))) {
+    find_ranges();
     fill_seconds();
   }
 
@@ -49,11 +50,33 @@ class Splitter {
   }
 
  private:
-  size_t index(int first, int last, int size, int level) const {
-    return ((size_t(level) * size_t(num_sizes_) + size_t(size)) * size_t(problem_.num_operators) +
-            size_t(first)) *
+  // If a stage takes its ranks when so many are left, from the first number to the last one, its
+  // devices are of this mix.
+  struct LeftRanks {
+    int first = 0, last = 0;
+    int mix = 0;
+  };
+
+  size_t index(int first, int last, int size, int level, int mix) const {
+    const size_t place = (size_t(level) * size_t(num_sizes_) + size_t(size)) * size_t(num_mixes_);
+    return ((place + size_t(mix)) * size_t(problem_.num_operators) + size_t(first)) *
                size_t(problem_.num_operators) +
            size_t(last);
+  }
+  int mix_at(int left, int size) const {
+    return problem_.mix_of ? problem_.mix_of(problem_.num_ranks - left, size) : 0;
+  }
+
+  void find_ranges() {
+    for (int size = 0; size < num_sizes_; ++size) {
+      std::vector<LeftRanks>& ranges = ranges_.emplace_back();
+      for (int left = problem_.mesh_sizes[size_t(size)]; left <= problem_.num_ranks; ++left) {
+        const int mix = mix_at(left, size);
+        num_mixes_ = std::max(num_mixes_, mix + 1);
+        if (ranges.empty() || ranges.back().mix != mix) ranges.push_back({left, left, mix});
+        ranges.back().last = left;
+      }
+    }
   }
   // Returns the index of a state: `stages` stages are left, from operator `first` on, for `ranks`
   // ranks.
@@ -64,24 +87,33 @@ class Splitter {
   }
 
   void fill_seconds() {
-    const int count = problem_.num_operators;
-    seconds_.assign(size_t(in_flight_levels_) * size_t(num_sizes_) * size_t(count) * size_t(count),
-                    kNever);
+    const size_t count = size_t(problem_.num_operators);
+    seconds_.assign(
+        size_t(in_flight_levels_) * size_t(num_sizes_) * size_t(num_mixes_) * count * count,
+        kNever);
     for (int level = 0; level < in_flight_levels_; ++level) {
       for (int size = 0; size < num_sizes_; ++size) {
-        for (int first = 0; first < count; ++first) {
-          for (int last = first; last < count; ++last) {
-            const double s = problem_.seconds(first, last, size, level + 1);
-            if (s == kNever) break;  // more operators need more
-            seconds_[index(first, last, size, level)] = s;
-            bounds_.push_back(s);
-          }
+        std::vector<bool> is_filled(size_t(num_mixes_), false);
+        for (const LeftRanks& range : ranges_[size_t(size)]) {
+          if (!is_filled[size_t(range.mix)]) fill_seconds(size, level, range.mix);
+          is_filled[size_t(range.mix)] = true;
         }
       }
     }
     if (bounds_.empty()) bounds_.push_back(0.0);
     std::sort(bounds_.begin(), bounds_.end());
     bounds_.erase(std::unique(bounds_.begin(), bounds_.end()), bounds_.end());
+  }
+
+  void fill_seconds(int size, int level, int mix) {
+    for (int first = 0; first < problem_.num_operators; ++first) {
+      for (int last = first; last < problem_.num_operators; ++last) {
+        const double s = problem_.seconds(first, last, size, level + 1, mix);
+        if (s == kNever) break;  // more operators need more
+        seconds_[index(first, last, size, level, mix)] = s;
+        bounds_.push_back(s);
+      }
+    }
   }
 
   // Returns the least sum of the stages' seconds if no stage takes more than the bound.
@@ -95,13 +127,15 @@ class Splitter {
         for (int size = 0; size < num_sizes_; ++size) {
           const int taken = problem_.mesh_sizes[size_t(size)];
           if (taken > ranks) break;
-          for (int last = first; last <= count - stages; ++last) {
-            const double s = seconds_[index(first, last, size, level)];
-            if (s > bound || s == kNever) break;
-            const double* after = &best_[state(stages - 1, last + 1, 0)];
-            double* here = &best_[state(stages, first, 0)];
-            for (int left = taken; left <= ranks; ++left) {
-              here[left] = std::min(here[left], s + after[left - taken]);
+          for (const LeftRanks& range : ranges_[size_t(size)]) {
+            for (int last = first; last <= count - stages; ++last) {
+              const double s = seconds_[index(first, last, size, level, range.mix)];
+              if (s > bound || s == kNever) break;
+              const double* after = &best_[state(stages - 1, last + 1, 0)];
+              double* here = &best_[state(stages, first, 0)];
+              for (int left = range.first; left <= range.last; ++left) {
+                here[left] = std::min(here[left], s + after[left - taken]);
+              }
             }
           }
         }
@@ -145,8 +179,10 @@ class Splitter {
     const double wanted = best_[state(stages, first, ranks)];
     for (int size = 0; size < num_sizes_; ++size) {
       const int taken = problem_.mesh_sizes[size_t(size)];
-      for (int last = first; taken <= ranks && last <= problem_.num_operators - stages; ++last) {
-        const double s = seconds_[index(first, last, size, level)];
+      if (taken > ranks) break;
+      const int mix = mix_at(ranks, size);
+      for (int last = first; last <= problem_.num_operators - stages; ++last) {
+        const double s = seconds_[index(first, last, size, level, mix)];
         if (s > bound_ || s == kNever) break;
         if (s + best_[state(stages - 1, last + 1, ranks - taken)] == wanted) {
           return {first, last, size, s};
@@ -160,6 +196,8 @@ class Splitter {
   int most_stages_;
   int num_sizes_;
   int in_flight_levels_;
+  int num_mixes_ = 1;
+  std::vector<std::vector<LeftRanks>> ranges_;  // [size]
   std::vector<double> seconds_;
   std::vector<double> bounds_;  // of the slowest stage: every price, rising
   std::vector<double> best_;    // [stages][first][ranks]

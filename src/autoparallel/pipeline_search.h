@@ -16,8 +16,12 @@ struct PipelineProblem {
   int most_stages = 1;
   // Returns the seconds of a micro-batch in a stage of the operators [first, last] on a mesh of
   // mesh_sizes[size] ranks that holds the activations of `in_flight` micro-batches at a time;
-  // infinity if they do not fit. It never falls with `last` or `in_flight`.
-  std::function<double(int first, int last, int size, int in_flight)> seconds;
+  // infinity if they do not fit. It never falls with `last` or `in_flight`. The devices of the
+  // ranks are of this mix.
+  std::function<double(int first, int last, int size, int in_flight, int mix)> seconds;
+  // Returns the mix of devices, from 0 on, of mesh_sizes[size] ranks from `first_rank` on. The
+  // first stage has the first ranks. Empty: all ranks have the same device.
+  std::function<int(int first_rank, int size)> mix_of = {};
   // Of two bounds of the slowest stage that differ by less than this share, only one is tried. 0:
   // the search is exact.
   double gap = 0.0;

@@ -29,13 +29,24 @@ PipelineProblem random_problem(std::mt19937& random) {
   const std::vector<double> speed{1.0, 1.0 + below(10) / 10.0, 2.0 + below(10) / 5.0,
                                   3.0 + below(10) / 2.0};
   const double memory = 4.0 + below(40);
-  problem.seconds = [=](int first, int last, int size, int in_flight) {
+  problem.seconds = [=](int first, int last, int size, int in_flight, int mix) {
     double sum = 0.0;
     for (int i = first; i <= last; ++i) sum += work[size_t(i)];
     const double bytes = sum * (1.0 + 0.5 * in_flight) / (1 << size);
-    return bytes > memory ? kNever : sum / speed[size_t(size)];
+    return bytes > memory / (1 + mix) ? kNever : sum / speed[size_t(size)] * (1 + mix);
   };
   return problem;
+}
+
+// The ranks have one of two devices: the second one is slower and has less memory, and so is a
+// stage that has both.
+void mix_devices(PipelineProblem& problem, std::mt19937& random) {
+  std::vector<int> device_of;
+  for (int rank = 0; rank < problem.num_ranks; ++rank) device_of.push_back(int(random() % 2));
+  problem.mix_of = [device_of, sizes = problem.mesh_sizes](int first_rank, int size) {
+    const auto begin = device_of.begin() + first_rank;
+    return *std::max_element(begin, begin + sizes[size_t(size)]);
+  };
 }
 
 // Tries every way to cut the operators and to share out the ranks.
@@ -61,7 +72,9 @@ class AllSplits {
       if (taken > ranks) continue;
       for (int last = first; last < problem_.num_operators; ++last) {
         const int in_flight = int(std::min<int64_t>(stages, problem_.num_microbatches));
-        const double s = problem_.seconds(first, last, int(size), in_flight);
+        const int mix =
+            problem_.mix_of ? problem_.mix_of(problem_.num_ranks - ranks, int(size)) : 0;
+        const double s = problem_.seconds(first, last, int(size), in_flight, mix);
         if (s < kNever) add(stages - 1, last + 1, ranks - taken, sum + s, std::max(slowest, s));
       }
     }
@@ -73,8 +86,9 @@ class AllSplits {
 TEST(PipelineSearch, FindsTheLeastStepOfAllSplits) {
   std::mt19937 random(4);
   int found_some = 0;
-  for (int round = 0; round < 400; ++round) {
-    const PipelineProblem problem = random_problem(random);
+  for (int round = 0; round < 800; ++round) {
+    PipelineProblem problem = random_problem(random);
+    if (round % 2 == 1) mix_devices(problem, random);
     const std::optional<PipelineSplit> found = split_pipeline(problem);
     const double least = AllSplits(problem).least();
     EXPECT_DOUBLE_EQ(found ? found->step_s : kNever, least) << "round " << round;

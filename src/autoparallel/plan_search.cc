@@ -4,16 +4,17 @@
 
 #include <algorithm>
 
+#include "autoparallel/cluster_stages.h"
 #include "autoparallel/cluster_units.h"
 #include "autoparallel/pipeline_search.h"
 #include "autoparallel/refuse_plan.h"
+#include "autoparallel/uniform_plans.h"
 #include "base/check.h"
 #include "compile/link_cost.h"
 #include "compile/unit_price.h"
 #include "graph/model_graphs.h"
 #include "graph/work.h"
 #include "program/make_schedule.h"
-#include "program/split_layers.h"
 #include "sim/simulate.h"
 
 namespace trireme {
@@ -57,7 +58,7 @@ double message_seconds(const PlannedRun& run, int64_t sequences, int ranks) {
   return transfer_s(link, message_bytes(run, sequences) / double(ranks));
 }
 
-std::optional<FoundPlan> split_for(const PlannedRun& run, StageSearch& search, int64_t sequences,
+std::optional<FoundPlan> split_for(const PlannedRun& run, ClusterStages& search, int64_t sequences,
                                    const std::vector<int>& operators, bool counts_messages) {
   PipelineProblem problem;
   problem.num_operators = int(operators.size());
@@ -69,83 +70,36 @@ std::optional<FoundPlan> split_for(const PlannedRun& run, StageSearch& search, i
   const auto units_of = [&](int first, int last) {
     return std::pair(operators[size_t(first)], end_of(operators, last, run.num_units()) - 1);
   };
-  problem.seconds = [&](int first, int last, int size, int in_flight) {
+  if (search.num_mixes() > 1) {
+    problem.mix_of = [&](int first_rank, int size) {
+      return search.mix_of(first_rank, problem.mesh_sizes[size_t(size)]);
+    };
+  }
+  problem.seconds = [&](int first, int last, int size, int in_flight, int mix) {
     const auto [begin, end] = units_of(first, last);
     const int ranks = problem.mesh_sizes[size_t(size)];
     const double message_s =
         counts_messages && ranks < run.num_ranks ? message_seconds(run, sequences, ranks) : 0.0;
-    return message_s + search.best_seconds(begin, end, ranks, in_flight);
+    return message_s + search.best_seconds(mix, begin, end, ranks, in_flight);
   };
   const std::optional<PipelineSplit> split = split_pipeline(problem);
   if (!split) return std::nullopt;
   FoundPlan plan{.sequences = sequences, .num_microbatches = search.num_microbatches()};
+  int first_rank = 0;
   for (size_t s = 0; s < split->stages.size(); ++s) {
     const PipelineStage& stage = split->stages[s];
     const auto [begin, end] = units_of(stage.first, stage.last);
     const int in_flight =
         int(std::min<int64_t>(int64_t(split->stages.size() - s), search.num_microbatches()));
-    const auto best = search.best(begin, end, problem.mesh_sizes[size_t(stage.size)], in_flight);
+    const int ranks = problem.mesh_sizes[size_t(stage.size)];
+    const int mix = search.mix_of(first_rank, ranks);
+    const auto best = search.best(mix, begin, end, ranks, in_flight);
     TRIREME_CHECK(best.has_value(), "a stage of the split fits");
     plan.stages.push_back(*best);
+    first_rank += ranks;
   }
   simulate_plan(run, plan);
   return plan;
-}
-
-// Returns the plan of a uniform layout with so many stages, or nullopt if it does not fit.
-std::optional<FoundPlan> uniform_plan(const PlannedRun& run, StageSearch& search, int64_t sequences,
-                                      const StageSearch::Uniform& uniform, int num_stages) {
-  const int last_unit = run.num_units() - 1;
-  const auto seconds_of = [&](int first, int last) {
-    const auto stage = search.uniform_stage(uniform, first, last, 1);
-    return stage ? stage->seconds : kImpossible;
-  };
-  const double embedding_s = seconds_of(0, 0), head_s = seconds_of(last_unit, last_unit);
-  if (embedding_s == kImpossible || head_s == kImpossible) return std::nullopt;
-  std::vector<double> layers;
-  for (int layer = 1; layer < last_unit; ++layer) {
-    const double layer_s = seconds_of(layer, layer);
-    if (layer_s == kImpossible) return std::nullopt;
-    layers.push_back(layer_s);
-  }
-  const Result<std::vector<int>> counts =
-      split_layers(layers, num_stages, {.first = embedding_s, .last = head_s});
-  if (!counts.ok()) return std::nullopt;
-  FoundPlan plan{.sequences = sequences, .num_microbatches = search.num_microbatches()};
-  int first = 0;
-  for (int s = 0; s < num_stages; ++s) {
-    const bool is_last = s + 1 == num_stages;
-    const int end = is_last ? last_unit : first + (*counts)[size_t(s)] + (s == 0 ? 1 : 0) - 1;
-    const int in_flight = int(std::min<int64_t>(num_stages - s, search.num_microbatches()));
-    auto stage = search.uniform_stage(uniform, first, end, in_flight);
-    if (!stage || stage->bytes > run.memory_bytes) return std::nullopt;
-    plan.stages.push_back(std::move(*stage));
-    first = end + 1;
-  }
-  plan.uniform = uniform;
-  double slowest = 0.0;
-  for (const StagePlan& stage : plan.stages) {
-    plan.formula_s += stage.seconds;
-    slowest = std::max(slowest, stage.seconds);
-  }
-  plan.formula_s += double(plan.num_microbatches - 1) * slowest;
-  return plan;
-}
-
-// Adds the best uniform layout for every number of stages.
-void add_uniforms(const PlannedRun& run, StageSearch& search, int64_t sequences,
-                  std::vector<FoundPlan>& found) {
-  for (int stages = 1; stages <= std::min<int64_t>(run.num_ranks, run.model.layers); ++stages) {
-    if (run.num_ranks % stages != 0) continue;
-    std::optional<FoundPlan> best;
-    for (const StageSearch::Uniform& uniform : search.uniforms(run.num_ranks / stages)) {
-      auto plan = uniform_plan(run, search, sequences, uniform, stages);
-      if (plan && (!best || plan->formula_s < best->formula_s)) best = std::move(plan);
-    }
-    if (!best) continue;
-    simulate_plan(run, *best);
-    found.push_back(std::move(*best));
-  }
 }
 
 void take_better(std::optional<FoundPlan>& best, std::optional<FoundPlan> plan) {
@@ -236,18 +190,22 @@ Result<PlanSearch> search_plan(const PlannedRun& run) {
   result.num_operators = int(operators.size());
   std::optional<FoundPlan> best;
   for (const int64_t sequences : microbatch_sizes(run)) {
-    StageSearch search(run, sequences);
+    ClusterStages search(run, sequences);
     ++result.num_microbatch_sizes;
     // The formula does not price messages between stages. The second split adds one message to the
     // time of every stage. The simulation decides which split is better.
     for (const bool counts_messages : {false, true}) {
       take_better(best, split_for(run, search, sequences, operators, counts_messages));
     }
-    add_uniforms(run, search, sequences, result.uniforms);
+    add_uniform_plans(run, search, sequences, LayerSplit::Even, result.uniforms);
+    if (!run.hardware.is_mixed()) continue;
+    add_uniform_plans(run, search, sequences, LayerSplit::BySpeed, result.by_speed);
   }
-  std::stable_sort(result.uniforms.begin(), result.uniforms.end(),
-                   [](const FoundPlan& a, const FoundPlan& b) { return a.step_s < b.step_s; });
-  if (!result.uniforms.empty()) take_better(best, result.uniforms.front());
+  for (std::vector<FoundPlan>* plans : {&result.by_speed, &result.uniforms}) {
+    std::stable_sort(plans->begin(), plans->end(),
+                     [](const FoundPlan& a, const FoundPlan& b) { return a.step_s < b.step_s; });
+    if (!plans->empty()) take_better(best, plans->front());
+  }
   if (!best) return refuse_plan(run);
   result.best = std::move(*best);
   return result;

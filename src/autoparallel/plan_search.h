@@ -18,6 +18,12 @@ struct FoundPlan {
   double step_s = 0.0;     // of the simulated schedule, sums of gradients and update included
   // The uniform layout, if the plan has one: the same mesh and roles in all stages.
   std::optional<StageSearch::Uniform> uniform = {};
+  // True if the stages of the uniform layout have more layers the faster their devices are. Else
+  // layers are split by their cost alone, as a run does that is told nothing else.
+  bool has_layers_by_speed = false;
+
+  // True if a run that is told only degrees has this plan.
+  bool is_uniform() const { return uniform && !has_layers_by_speed; }
 };
 
 struct PlanSearch {
@@ -25,6 +31,8 @@ struct PlanSearch {
   // Plans of uniform layouts in the same prices: the best one for every size of a micro-batch and
   // number of stages, the fastest first.
   std::vector<FoundPlan> uniforms;
+  // On a mixed cluster the same with layers by the speed of the devices.
+  std::vector<FoundPlan> by_speed = {};
   int num_operators = 0;         // into which the units were clustered
   int num_microbatch_sizes = 0;  // that were tried
 };

@@ -44,11 +44,6 @@ LayoutChoice layout_of(const FoundPlan& plan, const RunConfig& config, const Har
 
 Result<PlannedRun> planned_run(const RunConfig& config, const HostFacts& host,
                                const Hardware& hardware) {
-  if (hardware.is_mixed()) {
-    return usage(
-        "the search of plans by op needs ranks that all have the same device, and this cluster is "
-        "mixed; use --search without a value, which prices every device");
-  }
   RunConfig alone = with_layout(config, {});
   if (const int64_t global = sequences_of_step(config); global > 0) {
     alone.batch.global_sequences = global;
@@ -95,12 +90,14 @@ Result<RunConfig> runnable_config(const FoundPlan& plan, const RunConfig& config
   RunConfig runnable = with_layout(config, layout_of(plan, config, hardware));
   runnable.batch.global_sequences = plan.sequences * plan.num_microbatches;
   runnable.batch.global_tokens = 0;
+  if (plan.has_layers_by_speed) set_stage_layers(runnable, plan);
   return runnable;
 }
 
-std::optional<RunnablePlan> best_runnable(const PlanSearch& search, const RunConfig& config,
-                                          const HostFacts& host, const Hardware& hardware) {
-  for (const FoundPlan& uniform : search.uniforms) {
+std::optional<RunnablePlan> best_runnable(const std::vector<FoundPlan>& uniforms,
+                                          const RunConfig& config, const HostFacts& host,
+                                          const Hardware& hardware) {
+  for (const FoundPlan& uniform : uniforms) {
     const Result<RunConfig> runnable = runnable_config(uniform, config, hardware);
     if (!runnable.ok()) continue;
     const Result<RunPlan> plan = make_plan(*runnable, host);

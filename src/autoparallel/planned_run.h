@@ -25,8 +25,9 @@ struct RunnablePlan {
   double predicted_s = 0.0;  // by the prediction of `trireme plan`
   int64_t arena_bytes = 0;   // of the rank that needs the most
 };
-// Returns the fastest uniform plan whose compiled plan fits, or nullopt if none does.
-std::optional<RunnablePlan> best_runnable(const PlanSearch& search, const RunConfig& config,
-                                          const HostFacts& host, const Hardware& hardware);
+// Returns the first uniform plan whose compiled plan fits, or nullopt if none does.
+std::optional<RunnablePlan> best_runnable(const std::vector<FoundPlan>& uniforms,
+                                          const RunConfig& config, const HostFacts& host,
+                                          const Hardware& hardware);
 
 }  // namespace trireme

@@ -11,7 +11,8 @@ Error refuse_plan(const PlannedRun& run) {
   StageSearch search(run, microbatch_sizes(run).front());
   const double whole = search.least_bytes(0, run.num_units() - 1, run.num_ranks, 1);
   const double layer = search.least_bytes(1, 1, run.num_ranks, 1);
-  const std::string has = fmt::format("a rank has {}", format_bytes(int64_t(run.memory_bytes)));
+  const std::string has = fmt::format("a rank has {}{}", run.hardware.is_mixed() ? "at most " : "",
+                                      format_bytes(int64_t(run.memory_bytes)));
   if (whole < kImpossible && whole > run.memory_bytes) {
     return infeasible(fmt::format(
         "no plan fits: memory binds. On {} ranks the whole model needs at least {} on each ({} of "

@@ -31,22 +31,30 @@ std::string refusal_of(const StagePlan& stage, Recompute recompute) {
   return "";
 }
 
-// Units are the embedding, the layers and the head.
-int layers_of(const StagePlan& stage, int64_t num_layers) {
-  const int64_t begin = std::max<int64_t>(stage.first_unit, 1);
-  const int64_t end = std::min<int64_t>(stage.first_unit + stage.num_units, num_layers + 1);
-  return int(std::max<int64_t>(0, end - begin));
-}
-
 std::string with_commas(const std::vector<int>& numbers) {
   return fmt::format("{}", fmt::join(numbers, ","));
 }
 
 }  // namespace
 
+std::vector<int> layers_of_stages(const FoundPlan& plan, int64_t num_layers) {
+  std::vector<int> layers;
+  for (const StagePlan& stage : plan.stages) {  // units are the embedding, the layers and the head
+    const int64_t begin = std::max<int64_t>(stage.first_unit, 1);
+    const int64_t end = std::min<int64_t>(stage.first_unit + stage.num_units, num_layers + 1);
+    layers.push_back(int(std::max<int64_t>(0, end - begin)));
+  }
+  return layers;
+}
+
+void set_stage_layers(RunConfig& config, const FoundPlan& plan) {
+  config.parallel.stage_layers = with_commas(layers_of_stages(plan, config.model.layers));
+}
+
 Result<RunConfig> uneven_config(const FoundPlan& plan, const RunConfig& config) {
   const Recompute recompute = plan.stages.front().units.front().way.recompute;
-  std::vector<int> stage_dp, stage_layers;
+  const std::vector<int> stage_layers = layers_of_stages(plan, config.model.layers);
+  std::vector<int> stage_dp;
   int64_t lanes = 1;
   LayoutChoice layout;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
@@ -54,8 +62,7 @@ Result<RunConfig> uneven_config(const FoundPlan& plan, const RunConfig& config) 
     const std::string refusal = refusal_of(stage, recompute);
     if (!refusal.empty()) return infeasible(fmt::format("stage {} {}", s, refusal));
     stage_dp.push_back(stage.mesh.num_ranks());
-    stage_layers.push_back(layers_of(stage, config.model.layers));
-    if (stage_layers.back() == 0) return infeasible(fmt::format("stage {} has no layer", s));
+    if (stage_layers[s] == 0) return infeasible(fmt::format("stage {} has no layer", s));
     lanes = std::lcm(lanes, int64_t{stage.mesh.num_ranks()});
     for (const PlacedUnits& units : stage.units) {
       if (stage.mesh.num_ranks() == 1) continue;
@@ -80,7 +87,7 @@ Result<RunConfig> uneven_config(const FoundPlan& plan, const RunConfig& config) 
   layout.recompute = recompute;
   RunConfig runnable = with_layout(config, layout);
   runnable.parallel.stage_dp = with_commas(stage_dp);
-  runnable.parallel.stage_layers = with_commas(stage_layers);
+  set_stage_layers(runnable, plan);
   runnable.batch.global_sequences = plan.sequences * plan.num_microbatches;
   runnable.batch.global_tokens = 0;
   return runnable;

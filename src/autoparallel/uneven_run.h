@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "autoparallel/plan_search.h"
 #include "base/result.h"
 
@@ -11,5 +13,10 @@ namespace trireme {
 // the sequences of a micro-batch one after the other, where the search has priced them together. If
 // the plan is none of these, the error says what a run cannot have.
 Result<RunConfig> uneven_config(const FoundPlan& plan, const RunConfig& config);
+
+// Returns the number of layers of each stage, of a model with so many.
+std::vector<int> layers_of_stages(const FoundPlan& plan, int64_t num_layers);
+// Sets parallel.stage_layers to those of the plan.
+void set_stage_layers(RunConfig& config, const FoundPlan& plan);
 
 }  // namespace trireme

@@ -258,12 +258,6 @@ Result<RankProcesses> processes_of(const LaunchOptions& options, const std::stri
   const bool uses_mpi = loaded.config.run.backend == BackendChoice::Mpi;
   if (uses_mpi) TRIREME_TRY_DONE(check_mpi(options));
   if (!uses_mpi) loaded.config.run.backend = BackendChoice::Tcp;
-  if (!loaded.config.parallel.stage_dp.empty()) {
-    return usage(
-        "parallel.stage_dp: the agents of `trireme launch` lay out as many ranks at every place of "
-        "the pipeline; start this run with `trireme train`, whose ranks are threads, or under "
-        "mpirun");
-  }
   const EpochLayout layout = epoch_layout_of(loaded.config);
   RankProcesses processes{
       .command = train_arguments(options),

@@ -49,11 +49,13 @@ Result<int> run_search_by_op(const PlanOptions& options, const RunConfig& config
     TRIREME_TRY_DONE(make_folders_of(*options.graph));
     TRIREME_TRY_DONE(write_file_atomically(*options.graph, draw_stages(plan_by_op_picture(found))));
   }
-  const Result<RunConfig> runnable = found.runnable();
-  if (options.jobs.out.empty()) {
-    if (!runnable.ok() && !options.json) io.out << runnable.error().message << "\n";
-    return 0;
+  const Result<RunConfig> best = found.runnable(), runnable = found.trainable();
+  const bool writes = !options.jobs.out.empty();
+  if (!best.ok() && !options.json && !(writes && !runnable.ok())) {
+    io.out << best.error().message << "\n";
+    if (writes) io.out << options.jobs.out << " has the plan with layers by speed\n";
   }
+  if (!writes) return 0;
   if (!runnable.ok()) return runnable.error();
   // The memory of the search is simplified, so the run is compiled before it is offered.
   const Result<RunPlan> plan = make_plan(*runnable, host);

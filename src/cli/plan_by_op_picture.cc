@@ -48,14 +48,16 @@ StagesPicture plan_by_op_picture(const PlanByOp& found) {
     const StagePlan& stage = best.stages[s];
     DrawnStage& drawn = picture.stages.emplace_back();
     drawn.units = units_text(found.run, stage.first_unit, stage.num_units);
-    drawn.figures = fmt::format("ranks {} to {} ({}), {} a micro-batch, {} of {}", rank,
+    const RanksOfStage ranks = ranks_of_stage(found.run, rank, stage.num_ranks);
+    drawn.figures = fmt::format("ranks {} to {} ({}){}, {} a micro-batch, {} of {}", rank,
                                 rank + stage.num_ranks - 1, to_string(stage.mesh),
+                                ranks.devices.empty() ? "" : " of " + ranks.devices,
                                 format_seconds(stage.seconds), format_bytes(int64_t(stage.bytes)),
-                                format_bytes(int64_t(found.run.memory_bytes)));
+                                format_bytes(int64_t(ranks.memory_bytes)));
     drawn.first_rank = rank;
     drawn.num_ranks = stage.num_ranks;
     drawn.seconds = stage.seconds;
-    drawn.memory_share = stage.bytes / found.run.memory_bytes;
+    drawn.memory_share = stage.bytes / ranks.memory_bytes;
     drawn.is_like_before = s > 0 && are_alike(best.stages[s - 1], stage);
     for (const PlacedUnits& units : stage.units) {
       drawn.kinds.push_back(drawn_unit(names.groups(units.kind), units, stage.mesh));

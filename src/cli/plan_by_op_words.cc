@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "autoparallel/cluster_stages.h"
+
 namespace trireme {
 
 std::string units_text(const PlannedRun& run, int first, int count) {
@@ -17,6 +19,20 @@ std::string units_text(const PlannedRun& run, int first, int count) {
   }
   if (has_head) text += text.empty() ? "head" : ", head";
   return text;
+}
+
+RanksOfStage ranks_of_stage(const PlannedRun& run, int first_rank, int num_ranks) {
+  RanksOfStage ranks{"", run.memory_bytes};
+  int before = -1;
+  for (int rank = first_rank; rank < first_rank + num_ranks && run.hardware.is_mixed(); ++rank) {
+    const int device = run.hardware.device_of(rank);
+    if (device == before) continue;
+    before = device;
+    ranks.devices += ranks.devices.empty() ? "" : " and ";
+    ranks.devices += run.hardware.all_of_device(device).name;
+    ranks.memory_bytes = std::min(ranks.memory_bytes, memory_of_device(run, device));
+  }
+  return ranks;
 }
 
 std::string sharding_text(const UnitWay& way) {

@@ -10,6 +10,12 @@ namespace trireme {
 
 // Returns the units from `first` on, such as "embedding, layers 0 to 5".
 std::string units_text(const PlannedRun& run, int first, int count);
+// The ranks of a stage.
+struct RanksOfStage {
+  std::string devices;  // their names if the cluster is mixed, else ""
+  double memory_bytes;  // of the rank that has the least
+};
+RanksOfStage ranks_of_stage(const PlannedRun& run, int first_rank, int num_ranks);
 // Returns what is done with the state of a unit and what it computes again, such as "ZeRO 3".
 std::string sharding_text(const UnitWay& way);
 // True if two stages differ only in their ranks and layers.

@@ -43,11 +43,13 @@ std::string stages_text(const PlanByOp& found) {
   const StagePlan* before = nullptr;
   for (size_t s = 0; s < found.search.best.stages.size(); ++s) {
     const StagePlan& stage = found.search.best.stages[s];
-    text += fmt::format("  stage {}: {} on ranks {} to {} ({}), {} a micro-batch, {} of {}\n", s,
+    const RanksOfStage ranks = ranks_of_stage(found.run, rank, stage.num_ranks);
+    text += fmt::format("  stage {}: {} on ranks {} to {} ({}){}, {} a micro-batch, {} of {}\n", s,
                         units_text(found.run, stage.first_unit, stage.num_units), rank,
                         rank + stage.num_ranks - 1, to_string(stage.mesh),
+                        ranks.devices.empty() ? "" : " of " + ranks.devices,
                         format_seconds(stage.seconds), format_bytes(int64_t(stage.bytes)),
-                        format_bytes(int64_t(found.run.memory_bytes)));
+                        format_bytes(int64_t(ranks.memory_bytes)));
     rank += stage.num_ranks;
     if (before != nullptr && are_alike(*before, stage)) continue;
     before = &stage;
@@ -62,6 +64,16 @@ std::string stages_text(const PlanByOp& found) {
   return text;
 }
 
+std::string by_speed_text(const PlanByOp& found) {
+  const RunnablePlan& plan = *found.by_speed;
+  return fmt::format(
+      "layers by speed       {} in the same prices; trireme plan predicts {}, allocated {}: {:.2f} "
+      "times as fast as the best uniform plan\n  {}\n",
+      format_seconds(plan.found.step_s), format_seconds(plan.predicted_s),
+      format_bytes(plan.arena_bytes), found.uniform->predicted_s / plan.predicted_s,
+      set_options(found.config, plan.config));
+}
+
 std::string gain_text(const PlanByOp& found) {
   if (!found.uniform) {
     return "no uniform plan fits, and a run has one mesh and one role for all ops\n";
@@ -72,7 +84,12 @@ std::string gain_text(const PlanByOp& found) {
       "  {}\n",
       format_seconds(uniform.step_s), format_seconds(found.uniform->predicted_s),
       format_bytes(found.uniform->arena_bytes), set_options(found.config, found.uniform->config));
+  if (found.by_speed) text += by_speed_text(found);
   const double percent = 100.0 * found.gain();
+  if (found.search.best.uniform && !found.search.best.is_uniform()) {
+    return text +
+           "The best plan has the same degrees in all stages, and layers by speed. It can run.\n";
+  }
   if (found.search.best.uniform || percent <= 0.0) {
     return text + "The best plan is uniform: more freedom gains nothing. It can run.\n";
   }
@@ -123,19 +140,33 @@ double PlanByOp::gain() const {
 double PlanByOp::mfu(double step_s) const {
   const double tokens = double(run.global_sequences * run.model.seq_len);
   const double flops = tokens * model_flops_per_token(run.model).total();
-  return flops / step_s / run.num_ranks / run.hardware.peak_flops(run.base.compute);
+  double peak = 0.0;  // of all ranks
+  for (int rank = 0; rank < run.num_ranks; ++rank) {
+    const Hardware own = run.hardware.all_of_device(run.hardware.device_of(rank));
+    peak += own.peak_flops(run.base.compute);
+  }
+  return flops / step_s / peak;
+}
+
+Result<RunConfig> PlanByOp::trainable() const {
+  Result<RunConfig> best = runnable();
+  if (best.ok() || !by_speed) return best;
+  return by_speed->config;
 }
 
 Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
                               const HostFacts& host) {
   const auto begin = std::chrono::steady_clock::now();
   TRIREME_TRY(search, search_plan(run));
-  std::optional<RunnablePlan> uniform = best_runnable(search, config, host, run.hardware);
+  std::optional<RunnablePlan> uniform = best_runnable(search.uniforms, config, host, run.hardware);
+  std::optional<RunnablePlan> by_speed = best_runnable(search.by_speed, config, host, run.hardware);
   // The memory of the search is simplified. If a uniform plan wins that does not fit exactly, the
   // best one that does takes its place.
-  if (uniform && search.best.uniform) search.best = uniform->found;
+  const std::optional<RunnablePlan>& same = search.best.is_uniform() ? uniform : by_speed;
+  if (same && search.best.uniform) search.best = same->found;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  return PlanByOp{run, config, std::move(search), std::move(uniform), took.count()};
+  return PlanByOp{run,         config, std::move(search), std::move(uniform), std::move(by_speed),
+                  took.count()};
 }
 
 std::string plan_by_op_text(const PlanByOp& found) {
@@ -184,6 +215,12 @@ Json plan_by_op_json(const PlanByOp& found) {
                        {"predicted_step", found.uniform->predicted_s},
                        {"arena", found.uniform->arena_bytes},
                        {"set", set_options(found.config, found.uniform->config)}};
+  }
+  if (found.by_speed) {
+    json["by_speed"] = {{"step", found.by_speed->found.step_s},
+                        {"predicted_step", found.by_speed->predicted_s},
+                        {"arena", found.by_speed->arena_bytes},
+                        {"set", set_options(found.config, found.by_speed->config)}};
   }
   return json;
 }

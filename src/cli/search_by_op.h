@@ -15,7 +15,10 @@ struct PlanByOp {
   const RunConfig& config;
   PlanSearch search;
   std::optional<RunnablePlan> uniform;  // the best that runs today
-  double seconds = 0.0;                 // that the search took
+  // On a mixed cluster the best of the same degrees in all stages that has more layers on faster
+  // devices.
+  std::optional<RunnablePlan> by_speed;
+  double seconds = 0.0;  // that the search took
 
   // Returns the share of the time of the best uniform plan that the freedom saves; 0 if there is no
   // such plan.
@@ -24,6 +27,9 @@ struct PlanByOp {
   double mfu(double step_s) const;
   // The configuration that trains by the best plan, or why there is none.
   Result<RunConfig> runnable() const { return runnable_config(search.best, config, run.hardware); }
+  // The fastest configuration that trains: that of the best plan, or if a run cannot have it, that
+  // of by_speed. Else the error of runnable().
+  Result<RunConfig> trainable() const;
 };
 
 // Searches the plan of a configuration op by op (docs/autoparallel.md).

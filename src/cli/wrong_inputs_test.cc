@@ -31,6 +31,13 @@ const std::vector<std::vector<std::string>> kWrongInputs = {
     {"train", "tiny.toml", "--set", "parallel.schedule=1f1c"},
     {"train", "tiny.toml", "--set", "parallel.tp=3"},
     {"train", "tiny.toml", "--ranks", "3", "--set", "parallel.dp=2"},
+    {"train", "tiny.toml", "--ranks", "3", "--set", "parallel.pp=2", "--set", "parallel.dp=2",
+     "--set", "parallel.stage_dp=2,one"},
+    {"train", "tiny.toml", "--ranks", "4", "--set", "parallel.pp=2", "--set", "parallel.dp=2",
+     "--set", "parallel.stage_dp=2,1,1"},
+    {"train", "tiny.toml", "--ranks", "4", "--set", "parallel.pp=2", "--set", "parallel.dp=2",
+     "--set", "parallel.order=tp,cp,dp,pp", "--set", "parallel.stage_dp=2,1"},
+    {"train", "tiny.toml", "--set", "parallel.pp=2", "--set", "parallel.stage_layers=3,4"},
     {"train", "tiny.toml", "--set", "run.stop_patience=3"},
     {"train", "tiny.toml", "--set", "data.source=files"},
     {"train", "tiny.toml", "--set", "data.source=files", "--set", "data.train=missing.tok"},
@@ -154,7 +161,7 @@ TEST_F(WrongInputs, EachGetsItsExitCodeAndTheMessageOfThePage) {
       EXPECT_EQ(answer.out, "");
     }
   }
-  EXPECT_EQ(kWrongInputs.size(), 56u);
+  EXPECT_EQ(kWrongInputs.size(), 60u);
   EXPECT_FALSE(fs::exists("new")) << "a refused run leaves no folder";
   EXPECT_EQ(std::distance(fs::directory_iterator("lemons"), fs::directory_iterator()), 1)
       << "a refused run changes no folder";

@@ -71,11 +71,6 @@ Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
   plan.mesh = mesh_of(config.parallel);
   const std::vector<int> layers = parse_stage_counts(config.parallel.stage_layers).value();
   plan.layers_of_stage.assign(layers.begin(), layers.end());
-  if (!plan.mesh.stage_dp.empty() && host.hardware && host.hardware->is_mixed()) {
-    return infeasible(
-        "parallel.stage_dp: the prices of a mixed cluster need as many ranks at every place of the "
-        "pipeline; leave the key out, or give a cluster of equal devices");
-  }
   plan.model = with_defaults(config.model, host.data_vocab_size);
   const bool is_fixed = config.run.reproducible == Reproducible::Fixed;
   plan.mode = is_fixed ? AccumulateMode::Fixed : AccumulateMode::Layout;

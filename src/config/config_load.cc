@@ -239,7 +239,8 @@ class Loader {
       problems_.push_back(origin + ": must be at least 1");
       is_readable_ = false;
     } else if (!parallel.stage_dp.empty()) {
-      if (num_ranks(parallel) == ranks) return;
+      // What is wrong with the key itself is reported with its other rules.
+      if (!has_possible_stage_dp(parallel) || num_ranks(parallel) == ranks) return;
       problems_.push_back(fmt::format(
           "{}: parallel.tp * cp * (the sum of stage_dp) = {} * {} * ({}) = {} ranks; change one of "
           "them, or the number of ranks",

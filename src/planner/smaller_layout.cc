@@ -37,6 +37,13 @@ class Smaller {
       return infeasible(fmt::format("the layout of {} ranks may not change, but only {} can run",
                                     mesh_.size(), ranks_left()));
     }
+    if (!mesh_.stage_dp.empty()) {
+      return infeasible(
+          fmt::format("parallel.stage_dp = \"{}\" needs {} ranks, but only {} can run; wait for "
+                      "the lost ranks, "
+                      "or leave the key out to let a job go on with fewer of them",
+                      config_.parallel.stage_dp, mesh_.size(), ranks_left()));
+    }
     std::optional<RunConfig> best = with_less_dp();
     const int used = best ? mesh_of(best->parallel).size() : 0;
     if (used == ranks_.most_ranks || keeps_pipeline()) return found(best);

@@ -162,5 +162,24 @@ TEST(SmallerLayout, SaysWhyNoneIsLeft) {
   EXPECT_EQ(smaller_layout(config, kHost, left(4, LayoutChange::None))->parallel.pp, 2);
 }
 
+// A job whose places have their own numbers of ranks starts again with all of them, and says what
+// to do if it cannot.
+TEST(SmallerLayout, PlacesWithTheirOwnNumbersOfRanksNeedThemAll) {
+  RunConfig config = job(Reproducible::Layout, 2, 1, 2);
+  config.model.tied_head = false;
+  config.parallel.stage_dp = "2,1";
+  config.parallel.order = "tp,cp,dp,pp";
+  const Result<RunConfig> all = smaller_layout(config, kHost, left(3));
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  EXPECT_EQ(all->parallel.stage_dp, "2,1");
+  for (const LayoutChange change : {LayoutChange::Any, LayoutChange::Dp}) {
+    const Result<RunConfig> fewer = smaller_layout(config, kHost, left(2, change));
+    ASSERT_FALSE(fewer.ok());
+    EXPECT_NE(fewer.error().message.find("stage_dp = \"2,1\" needs 3 ranks, but only 2 ranks can"),
+              std::string::npos)
+        << fewer.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -12,6 +12,18 @@
 namespace trireme {
 namespace {
 
+// Seconds of the kernels of every stage, sums of gradients included, for one micro-batch.
+std::vector<StageTimes> kernel_times(const RunPlan& plan, const UnitPrices& prices,
+                                     const Hardware& hardware) {
+  const std::vector<double> sums_s = price_grad_sums(plan, hardware);
+  std::vector<StageTimes> stages;
+  for (const StageSpec& stage : plan.stages) {
+    stages.push_back(stage_times(prices.of(stage)));
+    stages.back().w_s += sums_s[stages.size() - 1];
+  }
+  return stages;
+}
+
 DeviceTimes device_times(const RunPlan& plan, const Hardware& hardware) {
   DeviceTimes times;
   for (int position = 0; position < plan.num_ranks(); ++position) {
@@ -19,11 +31,7 @@ DeviceTimes device_times(const RunPlan& plan, const Hardware& hardware) {
   }
   for (int device = 0; device < hardware.num_devices(); ++device) {
     const Hardware own = hardware.all_of_device(device);
-    const UnitPrices prices = price_units(plan, own);
-    times.compute.emplace_back();
-    for (const StageSpec& stage : plan.stages) {
-      times.compute.back().push_back(stage_times(prices.of(stage)));
-    }
+    times.compute.push_back(kernel_times(plan, price_units(plan, own), own));
     times.update.emplace_back();
     for (const RankPlan& rank : plan.pipeline) {
       times.update.back().push_back(predict_update(plan, rank, own) /
@@ -52,12 +60,9 @@ Result<PricedPlan> price_any_plan(const RunPlan& plan, const Hardware& hardware)
   if (!priced.simulation.ok()) return priced.simulation.error();
   PricedPlan result{.plan = plan,
                     .costs = priced.costs,
-                    .compute = {},
+                    .compute = kernel_times(plan, prices, hardware),
                     .stages = predict_stages(plan, hiding, priced, hardware, collective_bytes),
                     .makespan_s = priced.simulation->makespan_s};
-  for (const StageSpec& stage : plan.stages) {
-    result.compute.push_back(stage_times(prices.of(stage)));
-  }
   if (hardware.is_mixed()) result.devices = device_times(plan, hardware);
   return result;
 }

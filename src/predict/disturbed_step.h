@@ -11,11 +11,12 @@ namespace trireme {
 // A plan with its prices on one machine, from which disturbed steps are simulated.
 struct PricedPlan {
   const RunPlan& plan;
-  Costs costs;                      // of the schedule of one pipeline, collectives included
-  std::vector<StageTimes> compute;  // [stage] kernels alone, for one micro-batch
-  DeviceTimes devices = {};         // of a mixed cluster; compute is that of its fastest devices
-  std::vector<StepTimes> stages;    // [pp] the undisturbed step
-  double makespan_s = 0.0;          // of an undisturbed pipeline
+  Costs costs;  // of the schedule of one pipeline, collectives included
+  // [stage] kernels alone, with the sums of gradients in W, for one micro-batch of one lane
+  std::vector<StageTimes> compute;
+  DeviceTimes devices = {};       // of a mixed cluster; compute is that of its fastest devices
+  std::vector<StepTimes> stages;  // [pp] the undisturbed step
+  double makespan_s = 0.0;        // of an undisturbed pipeline
 
   double step_s() const;  // of the slowest rank, if all had the fastest devices
 };

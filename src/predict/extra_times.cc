@@ -14,9 +14,10 @@ int dp_together(const RunPlan& plan) {
   return std::lcm(plan.mesh.ep_dp(), zero.shards_params() ? zero.degree : 1);
 }
 
-// [pp][action]
-std::vector<std::vector<double>> seconds_of_actions(const Schedule& schedule,
+// [pp][action] An action of the schedule is one of every lane of a rank.
+std::vector<std::vector<double>> seconds_of_actions(const RunPlan& plan,
                                                     const std::vector<StageTimes>& compute) {
+  const Schedule& schedule = plan.schedule;
   std::vector<std::vector<double>> seconds;
   for (size_t pp = 0; pp < schedule.programs.size(); ++pp) {
     seconds.emplace_back();
@@ -24,7 +25,8 @@ std::vector<std::vector<double>> seconds_of_actions(const Schedule& schedule,
       const auto times = [&](int chunk) -> const StageTimes& {
         return compute[size_t(stage_of(schedule, int(pp), chunk))];
       };
-      seconds.back().push_back(compute_s(action, times).value_or(0.0));
+      seconds.back().push_back(plan.mesh.lanes_at(int(pp)) *
+                               compute_s(action, times).value_or(0.0));
     }
   }
   return seconds;
@@ -52,9 +54,9 @@ std::vector<int> Pipelines::together(int pipeline, int pp) const {
 ExtraTimes::ExtraTimes(const RunPlan& plan, std::vector<StageTimes> compute, const Jitter& jitter,
                        const DeviceTimes& devices)
     : plan_(plan), pipelines_(plan), jitter_(jitter), device_of_(devices.device_of) {
-  compute_s_ = seconds_of_actions(plan.schedule, compute);
+  compute_s_ = seconds_of_actions(plan, compute);
   for (size_t device = 0; device < devices.compute.size(); ++device) {
-    auto factors = seconds_of_actions(plan.schedule, devices.compute[device]);
+    auto factors = seconds_of_actions(plan, devices.compute[device]);
     for (size_t pp = 0; pp < factors.size(); ++pp) {
       for (size_t i = 0; i < factors[pp].size(); ++i) {
         factors[pp][i] = compute_s_[pp][i] > 0.0 ? factors[pp][i] / compute_s_[pp][i] : 1.0;

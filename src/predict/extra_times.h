@@ -31,7 +31,7 @@ class Pipelines {
 // Times on the devices of a mixed cluster. Empty if all ranks have the same device.
 struct DeviceTimes {
   std::vector<int> device_of;                    // [mesh position]
-  std::vector<std::vector<StageTimes>> compute;  // [device][stage] kernels alone
+  std::vector<std::vector<StageTimes>> compute;  // [device][stage] as PricedPlan::compute
   std::vector<std::vector<double>> update;       // [device][pp] factor of the predicted update
 };
 
@@ -49,7 +49,8 @@ using PipelineExtra = std::vector<ExtraOfStage>;  // [pp]
 // once, however often they are asked for.
 class ExtraTimes {
  public:
-  // `compute` are the predicted seconds of kernels alone, [stage]. `plan` must outlive the object.
+  // `compute` are the predicted seconds of kernels alone for one lane, [stage]. `plan` must outlive
+  // the object.
   ExtraTimes(const RunPlan& plan, std::vector<StageTimes> compute, const Jitter& jitter,
              const DeviceTimes& devices = {});
 

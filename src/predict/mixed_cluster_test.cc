@@ -27,8 +27,9 @@ Hardware mixed_nodes(double times) {
   return hardware;
 }
 
-std::vector<RunPlan> plans_on(const Hardware& hardware) {
-  std::vector<RunPlan> plans;
+// Plans of four ranks: uniform ones, and one whose first place has as many ranks as the other two.
+std::vector<RunConfig> layouts_of_four_ranks() {
+  std::vector<RunConfig> configs;
   for (const auto& [tp, pp, zero] : {std::tuple{1, 1, 0},
                                      {1, 1, 1},
                                      {1, 1, 3},
@@ -43,6 +44,21 @@ std::vector<RunPlan> plans_on(const Hardware& hardware) {
     config.parallel.pp = pp;
     config.parallel.dp = 4 / (tp * pp);
     config.parallel.zero = config.parallel.dp == 1 ? 0 : zero;
+    configs.push_back(config);
+  }
+  RunConfig& uneven = configs.emplace_back(configs.front());
+  uneven.model.tied_head = false;
+  uneven.parallel.pp = 3;
+  uneven.parallel.dp = 2;
+  uneven.parallel.stage_dp = "2,1,1";
+  uneven.parallel.order = "tp,cp,dp,pp";
+  return configs;
+}
+
+std::vector<RunPlan> plans_on(const Hardware& hardware, Reproducible sums = Reproducible::Fixed) {
+  std::vector<RunPlan> plans;
+  for (RunConfig config : layouts_of_four_ranks()) {
+    config.run.reproducible = sums;
     Result<RunPlan> plan = make_plan(config, {.hardware = hardware});
     EXPECT_TRUE(plan.ok()) << plan.error().message;
     if (plan.ok()) plans.push_back(std::move(*plan));
@@ -112,21 +128,24 @@ TEST(MixedCluster, ASlowerDeviceNeverMakesTheStepFaster) {
   }
 }
 
-// The parts of every rank's step add up to it, and a rank computes as long as its own device does.
+// The parts of every rank's step add up to it, and a rank computes as long as its own device does,
+// also where it adds gradients along a tree.
 TEST(MixedCluster, RanksComputeOnTheirOwnDevices) {
   const Hardware mixed = mixed_nodes(3.0);
-  for (const RunPlan& plan : plans_on(mixed)) {
-    const Predictions all = predict_ranks(plan, mixed);
-    for (int rank = 0; rank < plan.num_ranks(); ++rank) {
-      const StepTimes& time = all.at(rank).time;
-      EXPECT_NEAR(time.compute + time.exposed_comm + time.bubble, time.step, 1e-9 * time.step);
-      const Predictions own = predict_ranks(plan, mixed.all_of_device(mixed.device_of(rank)));
-      EXPECT_NEAR(time.compute / own.at(rank).time.compute, 1.0, 1e-9);
-      EXPECT_GE(time.bubble, 0.0);
+  for (const Reproducible sums : {Reproducible::Fixed, Reproducible::Layout}) {
+    for (const RunPlan& plan : plans_on(mixed, sums)) {
+      const Predictions all = predict_ranks(plan, mixed);
+      for (int rank = 0; rank < plan.num_ranks(); ++rank) {
+        const StepTimes& time = all.at(rank).time;
+        EXPECT_NEAR(time.compute + time.exposed_comm + time.bubble, time.step, 1e-9 * time.step);
+        const Predictions own = predict_ranks(plan, mixed.all_of_device(mixed.device_of(rank)));
+        EXPECT_NEAR(time.compute / own.at(rank).time.compute, 1.0, 1e-9);
+        EXPECT_GE(time.bubble, 0.0);
+      }
+      EXPECT_NE(plan.class_of[0], plan.class_of[3]);
+      EXPECT_DOUBLE_EQ(peak_flops(plan, mixed),
+                       peak_flops(plan, mixed.all_of_device(0)) * (2.0 + 2.0 / 3.0) / 4.0);
     }
-    EXPECT_NE(plan.class_of[0], plan.class_of[3]);
-    EXPECT_DOUBLE_EQ(peak_flops(plan, mixed),
-                     peak_flops(plan, mixed.all_of_device(0)) * (2.0 + 2.0 / 3.0) / 4.0);
   }
 }
 
@@ -143,6 +162,22 @@ TEST(MixedCluster, ASlowRankIsSlowerThanItsDevice) {
     if (plan.mesh.pp == 1) {
       EXPECT_NEAR(hidden->step_s() / step_s, 1.0, 1e-9);
     }
+  }
+}
+
+// The ranks of a place with several lanes take every action several times.
+TEST(MixedCluster, ASlowRankWithSeveralLanesIsSlowInAllOfThem) {
+  RunConfig config = layouts_of_four_ranks().back();
+  config.parallel.stage_dp = "1,2,1";
+  const Hardware hardware = two_nodes();
+  const RunPlan plan = make_plan(config, {.hardware = hardware}).value();
+  const Predictions all = predict_ranks(plan, hardware);
+  for (const int rank : {0, 3}) {
+    const Result<WhatIf> slow = what_if(plan, hardware, {.ranks = {{rank, 2.0}}});
+    ASSERT_TRUE(slow.ok()) << slow.error().message;
+    const StepTimes after = slow->step->times(rank);
+    EXPECT_NEAR(after.compute, 2.0 * all.at(rank).time.compute, 1e-9 * after.compute) << rank;
+    EXPECT_GE(slow->step_s(), after.compute);
   }
 }
 

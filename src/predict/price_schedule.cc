@@ -2,7 +2,6 @@
 
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "compile/kernel_price.h"
@@ -40,6 +39,20 @@ double grad_sums_s(const RunPlan& plan, const RankPlan& rank, const StageSpec& s
 
 }  // namespace
 
+std::vector<double> price_grad_sums(const RunPlan& plan, const Hardware& hardware) {
+  std::vector<double> sums_s(size_t(num_stages(plan.schedule)));
+  std::map<std::vector<int64_t>, double> known;
+  for (const RankPlan& rank : plan.pipeline) {
+    for (size_t c = 0; c < rank.chunks.size(); ++c) {
+      const StageSpec& spec = rank.chunks[c].stage;
+      const auto [alike, is_new] = known.try_emplace(content_of(plan.model, spec));
+      if (is_new) alike->second = grad_sums_s(plan, rank, spec, hardware);
+      sums_s[size_t(rank.places[c].stage)] = alike->second;
+    }
+  }
+  return sums_s;
+}
+
 LayerComm StageComm::of(const Action& action) const {
   switch (action.kind) {
     case ActionKind::F: {
@@ -63,8 +76,8 @@ PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
                               double layer_saved_bytes) {
   std::vector<StageSpec> stages(size_t(num_stages(plan.schedule)));
   std::vector<StageComm> comm(stages.size());
-  std::vector<double> sums_s(stages.size());
-  std::map<std::vector<int64_t>, std::pair<StageComm, double>> known;
+  const std::vector<double> sums_s = price_grad_sums(plan, hardware);
+  std::map<std::vector<int64_t>, StageComm> known;
   const std::set<ActionKind> kinds = kinds_of(plan.schedule);
   for (const RankPlan& rank : plan.pipeline) {
     for (size_t c = 0; c < rank.chunks.size(); ++c) {
@@ -77,14 +90,13 @@ PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
       };
       const auto [alike, is_new] = known.try_emplace(content_of(plan.model, spec));
       if (is_new) {
-        alike->second = {{comm_of(ActionKind::F),
-                          comm_of(ActionKind::B),
-                          comm_of(ActionKind::W),
-                          comm_of(ActionKind::BW),
-                          {}},
-                         grad_sums_s(plan, rank, spec, hardware)};
+        alike->second = {comm_of(ActionKind::F),
+                         comm_of(ActionKind::B),
+                         comm_of(ActionKind::W),
+                         comm_of(ActionKind::BW),
+                         {}};
       }
-      std::tie(comm[stage], sums_s[stage]) = alike->second;
+      comm[stage] = alike->second;
       stages[stage] = spec;
     }
   }

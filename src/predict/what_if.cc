@@ -150,12 +150,6 @@ class Steps {
 
 Result<WhatIf> what_if(const RunPlan& plan, const Hardware& hardware, Disturbances disturbances) {
   TRIREME_TRY_DONE(check_disturbances(disturbances, plan.num_ranks(), hardware));
-  if (!plan.mesh.stage_dp.empty() &&
-      (!disturbances.ranks.empty() || disturbances.jitter.sigma > 0)) {
-    return infeasible(
-        "slow ranks and jitter are priced where every place of the pipeline has as many ranks: "
-        "leave parallel.stage_dp out");
-  }
   sort(disturbances);
   TRIREME_TRY(steps, Steps::make(plan, hardware, disturbances.jitter));
   TRIREME_TRY(undisturbed, steps.prices({}));

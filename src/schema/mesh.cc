@@ -77,10 +77,15 @@ Mesh mesh_of(const ParallelConfig& parallel) {
   return mesh;
 }
 
+bool has_possible_stage_dp(const ParallelConfig& parallel) {
+  const Result<std::vector<int>> stage_dp = parse_stage_counts(parallel.stage_dp);
+  return stage_dp.ok() && (stage_dp->empty() || int64_t(stage_dp->size()) == parallel.pp);
+}
+
 int64_t num_ranks(const ParallelConfig& parallel) {
   const Result<std::vector<int>> stage_dp = parse_stage_counts(parallel.stage_dp);
   const int64_t along_pp_and_dp =
-      stage_dp.ok() && !stage_dp->empty()
+      has_possible_stage_dp(parallel) && !stage_dp->empty()
           ? std::accumulate(stage_dp->begin(), stage_dp->end(), int64_t{0})
           : int64_t{parallel.pp} * parallel.dp;
   return int64_t{parallel.tp} * parallel.cp * along_pp_and_dp;

@@ -42,7 +42,10 @@ struct Mesh {
 // Returns the mesh of a valid configuration.
 Mesh mesh_of(const ParallelConfig& parallel);
 
-// Returns the number of ranks of a configuration. Where parallel.stage_dp is wrong it is ignored.
+// False if parallel.stage_dp has no numbers, or not one for every place of the pipeline.
+bool has_possible_stage_dp(const ParallelConfig& parallel);
+// Returns the number of ranks of a configuration. parallel.stage_dp is ignored if it is not
+// possible.
 int64_t num_ranks(const ParallelConfig& parallel);
 
 // Returns the degrees whose product is the number of ranks: "tp 2 x cp 1 x pp 2 x dp 4", and with

@@ -90,5 +90,15 @@ TEST(StageRules, EqualDegreesAreTheUsualMesh) {
   EXPECT_EQ(num_ranks(config.parallel), 6);
 }
 
+// Messages about the number of ranks must not count with numbers that mean nothing.
+TEST(StageRules, ImpossibleDegreesCountNoRanks) {
+  RunConfig config = uneven_run();
+  for (const char* stage_dp : {"4,two", "4,0", "4,2,1", "4"}) {
+    config.parallel.stage_dp = stage_dp;
+    EXPECT_FALSE(has_possible_stage_dp(config.parallel)) << stage_dp;
+    EXPECT_EQ(num_ranks(config.parallel), 8) << stage_dp;
+  }
+}
+
 }  // namespace
 }  // namespace trireme

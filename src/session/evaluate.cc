@@ -30,11 +30,10 @@ RunConfig with_batch(RunConfig config) {
 
 Status check_size(const World& world, const RunPlan& plan) {
   if (world.size() == plan.num_ranks()) return Done{};
-  return usage(
-      fmt::format("{} processes were started for the {} ranks of parallel.dp * tp * pp * cp: start "
-                  "as many with "
-                  "mpirun, or leave mpirun out for ranks that are threads",
-                  world.size(), plan.num_ranks()));
+  return usage(fmt::format(
+      "{} processes were started for {} ranks ({}): start as many with mpirun, or leave "
+      "mpirun out for ranks that are threads",
+      world.size(), plan.num_ranks(), degrees_text(plan.mesh)));
 }
 
 }  // namespace

@@ -20,9 +20,8 @@ std::string wrong_world_size(int size, const RunPlan& plan) {
         ranks, ranks, ranks);
   }
   return fmt::format(
-      "{} processes were started for the {} ranks of parallel.dp * tp * pp * cp; start that many, "
-      "or change the degrees",
-      size, ranks);
+      "{} processes were started for {} ranks ({}); start that many, or change the degrees", size,
+      ranks, degrees_text(plan.mesh));
 }
 
 }  // namespace

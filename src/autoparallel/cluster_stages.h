@@ -1,0 +1,59 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "autoparallel/stage_search.h"
+
+namespace trireme {
+
+// Finds the best plan of any stage on any neighbouring ranks of a cluster, whose ranks may have
+// different devices, for micro-batches of one size. A stage on several devices takes the plan of
+// the device that is slowest at it, in the memory of the one that has the least.
+class ClusterStages {
+ public:
+  // `run` must outlive the object.
+  ClusterStages(const PlannedRun& run, int64_t sequences);
+
+  // Stages whose ranks have the same devices are alike: they have the same mix, numbered from 0. A
+  // cluster of equal devices has one mix.
+  int num_mixes() const { return int(mixes_.size()); }
+  int mix_of(int first_rank, int num_ranks) const;
+
+  int64_t num_microbatches() const { return first().num_microbatches(); }
+  std::vector<StageSearch::Uniform> uniforms(int num_ranks) const {
+    return first().uniforms(num_ranks);
+  }
+
+  // As StageSearch has them.
+  std::optional<StagePlan> best(int mix, int first_unit, int last_unit, int num_ranks,
+                                int in_flight);
+  double best_seconds(int mix, int first_unit, int last_unit, int num_ranks, int in_flight);
+  // Returns a stage of a uniform layout; nullopt if it does not fit or some op cannot have its
+  // role.
+  std::optional<StagePlan> uniform_stage(int mix, const StageSearch::Uniform& uniform,
+                                         int first_unit, int last_unit, int in_flight);
+
+ private:
+  // All ranks have one device, with so much memory.
+  struct OfDevice {
+    PlannedRun run;
+    StageSearch search;
+    OfDevice(const PlannedRun& of_all, int device, double memory_bytes, int64_t sequences);
+  };
+  const StageSearch& first() const { return mixes_.front().front()->search; }
+  std::vector<OfDevice*> searches_of(const PlannedRun& run, const std::vector<int>& devices,
+                                     int64_t sequences);
+
+  std::vector<int> device_of_;                                              // [rank]
+  std::map<std::pair<int, double>, std::unique_ptr<OfDevice>> of_devices_;  // (device, bytes)
+  std::map<std::vector<int>, int> number_of_;  // of a mix, by its devices, rising
+  std::vector<std::vector<OfDevice*>> mixes_;  // [mix] its devices
+};
+
+// Returns the memory of a rank in bytes that has this device; infinity if it is unknown.
+double memory_of_device(const PlannedRun& run, int device);
+
+}  // namespace trireme
