@@ -70,7 +70,8 @@ bool names_best_checkpoint(const std::string& path) {
          fs::is_directory(run_dir_of_best(path) / "checkpoints", ignored);
 }
 
-Result<Checkpoint> find_checkpoint(const std::string& path) {
+Result<Checkpoint> find_checkpoint(const std::string& path, const OpenInput& open_input) {
+  if (is_url(path)) return Checkpoint::open(path, open_input);
   if (names_best_checkpoint(path)) return find_best(path);
   const std::string root = path + "/checkpoints";
   std::error_code ignored;

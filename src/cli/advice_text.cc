@@ -142,7 +142,7 @@ std::string advice_text(const PlanAdvice& advice) {
   if (advice.cost) text += cost_text(*advice.cost);
   if (advice.max_models) text += max_models_text(*advice.max_models);
   if (advice.rules) text += rules_text(*advice.rules);
-  if (advice.storage) text += storage_text(*advice.storage);
+  if (advice.storage) text += "\n" + storage_text(*advice.storage);
   if (advice.goodput) text += goodput_text(*advice.goodput, advice.price_per_hour);
   return text;
 }

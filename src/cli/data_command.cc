@@ -96,13 +96,13 @@ void print_json(const TokenFile& file, bool is_verified, const std::optional<Bas
 }
 
 // Inspects a file of nanoGPT or llm.c.
-Status inspect_foreign(const DataInspectOptions& options, std::ostream& out) {
+Status inspect_foreign(const DataInspectOptions& options, CommandIo& io) {
   if (options.head > 0 || !options.baselines.empty()) {
     return Error{ErrorKind::Usage, options.file +
                                        ": --head and --baselines need a token file of Trireme; "
                                        "make one with `trireme data import`"};
   }
-  TRIREME_TRY(layout, read_foreign_layout(options.file));
+  TRIREME_TRY(layout, read_foreign_layout(options.file, io.open_input));
   const bool is_llmc = layout.format == ForeignTokens::Llmc;
   if (options.json) {
     print_object({{"file", options.file},
@@ -112,10 +112,11 @@ Status inspect_foreign(const DataInspectOptions& options, std::ostream& out) {
                   {"checksum", nullptr},
                   {"chunk_checksums", false},
                   {"verified", false}},
-                 out);
+                 io.out);
     return Done{};
   }
-  out << fmt::format("{}: {} tokens of {} bytes, {}'s format\n", options.file, layout.num_tokens,
+  io.out
+      << fmt::format("{}: {} tokens of {} bytes, {}'s format\n", options.file, layout.num_tokens,
                      layout.token_bytes, is_llmc ? "llm.c" : "nanoGPT")
       << "checksum: none: this format has no checksums, so damage cannot be noticed; `trireme data "
          "import` makes a file that has them\n";
@@ -194,18 +195,18 @@ Status run_data_import(const DataImportOptions& options, std::ostream& out) {
   return Done{};
 }
 
-Status run_data_export(const DataExportOptions& options, std::ostream& out) {
-  TRIREME_TRY(file, TokenFile::open(options.file));
+Status run_data_export(const DataExportOptions& options, CommandIo& io) {
+  TRIREME_TRY(file, TokenFile::open_named(options.file, io.open_input));
   const auto format = options.format == "llmc" ? ForeignTokens::Llmc : ForeignTokens::NanoGpt;
   TRIREME_TRY_DONE(export_tokens(file, format, options.out));
-  out << fmt::format("{}: {} tokens of {} bytes\n", options.out, file.num_tokens(),
-                     file.header().token_bytes);
+  io.out << fmt::format("{}: {} tokens of {} bytes\n", options.out, file.num_tokens(),
+                        file.header().token_bytes);
   return Done{};
 }
 
-Status run_data_inspect(const DataInspectOptions& options, std::ostream& out, std::ostream&) {
-  if (options.file.ends_with(".bin")) return inspect_foreign(options, out);
-  TRIREME_TRY(file, TokenFile::open(options.file));
+Status run_data_inspect(const DataInspectOptions& options, CommandIo& io) {
+  if (options.file.ends_with(".bin")) return inspect_foreign(options, io);
+  TRIREME_TRY(file, TokenFile::open_named(options.file, io.open_input));
   if (options.verify) TRIREME_TRY_DONE(file.verify());
   const bool is_verified =
       options.verify || file.header().file_bytes() < TokenFile::kVerifiedAtOpen;
@@ -217,12 +218,12 @@ Status run_data_inspect(const DataInspectOptions& options, std::ostream& out, st
                        " has a loss mask: baselines count every token, so no loss of this file "
                        "compares with them; leave --baselines out"};
     }
-    TRIREME_TRY(train, TokenFile::open(options.baselines));
+    TRIREME_TRY(train, TokenFile::open_named(options.baselines, io.open_input));
     TRIREME_TRY(measured, measure_baselines(train, file));
     baselines = measured;
   }
-  (options.json ? print_json : print_lines)(file, is_verified, baselines, out);
-  return options.head > 0 ? print_head(file, options, out) : Status(Done{});
+  (options.json ? print_json : print_lines)(file, is_verified, baselines, io.out);
+  return options.head > 0 ? print_head(file, options, io.out) : Status(Done{});
 }
 
 }  // namespace trireme

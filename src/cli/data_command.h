@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "cli/command_io.h"
 #include "data/prepare.h"
 
 namespace trireme {
@@ -55,7 +56,8 @@ Result<HeldOut> parse_held_out(std::string_view name);
 // Data go to `out`, progress and notes to `err`.
 Status run_data_prepare(const DataPrepareOptions& options, std::ostream& out, std::ostream& err);
 Status run_data_import(const DataImportOptions& options, std::ostream& out);
-Status run_data_export(const DataExportOptions& options, std::ostream& out);
-Status run_data_inspect(const DataInspectOptions& options, std::ostream& out, std::ostream& err);
+// These read files of a store, too (CommandIo::open_input).
+Status run_data_export(const DataExportOptions& options, CommandIo& io);
+Status run_data_inspect(const DataInspectOptions& options, CommandIo& io);
 
 }  // namespace trireme

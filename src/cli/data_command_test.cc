@@ -35,6 +35,10 @@ class TextCommands : public testing::Test {
   void write(const std::string& name, const std::string& bytes) const {
     std::ofstream(path(name), std::ios::binary) << bytes;
   }
+  Status inspect(const DataInspectOptions& options, std::ostream& out) {
+    CommandIo io{.out = out, .err = err_};
+    return run_data_inspect(options, io);
+  }
   void train(const std::string& kind) {
     fs::remove(path("tokenizer.json"));
     const auto status = run_tokenizer_train({.input = {.paths = {path("a.txt")}},
@@ -94,7 +98,7 @@ TEST_F(TextCommands, InspectTellsWhatTheFileHoldsAndWhatCountingPredicts) {
                              .verify = true,
                              .json = true,
                              .baselines = path("data/train.tok")};
-  ASSERT_TRUE(run_data_inspect(options, json, err_).ok());
+  ASSERT_TRUE(inspect(options, json).ok());
   const auto object = parse_json(json.str());
   EXPECT_EQ(object["vocab_size"], 300);
   EXPECT_EQ(object["verified"], true);
@@ -103,7 +107,7 @@ TEST_F(TextCommands, InspectTellsWhatTheFileHoldsAndWhatCountingPredicts) {
   options.json = false;
   options.tokenizer = path("tokenizer.json");
   options.head = 10;
-  ASSERT_TRUE(run_data_inspect(options, lines, err_).ok());
+  ASSERT_TRUE(inspect(options, lines).ok());
   EXPECT_NE(lines.str().find("bigram baseline"), std::string::npos) << lines.str();
   EXPECT_NE(lines.str().find("chunk checksums: 1 of "), std::string::npos) << lines.str();
   EXPECT_EQ(object["chunk_checksums"], true);
@@ -113,17 +117,17 @@ TEST_F(TextCommands, InspectTellsWhatTheFileHoldsAndWhatCountingPredicts) {
 TEST_F(TextCommands, InspectSaysThatFilesOfOthersHaveNoChecksums) {
   write("train.bin", std::string(4000, 'a'));
   std::ostringstream json, lines;
-  ASSERT_TRUE(run_data_inspect({.file = path("train.bin"), .verify = true}, lines, err_).ok());
+  ASSERT_TRUE(inspect({.file = path("train.bin"), .verify = true}, lines).ok());
   EXPECT_NE(lines.str().find("2000 tokens of 2 bytes, nanoGPT's format\nchecksum: none"),
             std::string::npos)
       << lines.str();
-  ASSERT_TRUE(run_data_inspect({.file = path("train.bin"), .json = true}, json, err_).ok());
+  ASSERT_TRUE(inspect({.file = path("train.bin"), .json = true}, json).ok());
   const auto object = parse_json(json.str());
   EXPECT_EQ(object["format"], "nanogpt");
   EXPECT_EQ(object["tokens"], 2000);
   EXPECT_TRUE(object["checksum"].is_null());
   EXPECT_EQ(object["verified"], false);
-  const auto head = run_data_inspect({.file = path("train.bin"), .head = 5}, lines, err_);
+  const auto head = inspect({.file = path("train.bin"), .head = 5}, lines);
   ASSERT_FALSE(head.ok());
   EXPECT_EQ(head.error().kind, ErrorKind::Usage);
 }
@@ -154,7 +158,7 @@ TEST_F(TextCommands, DamagedFilesAndWrongWordsAreRefusedWithTheirKind) {
   EXPECT_EQ(kind_of(run_tokenizer_check({.tokenizer = tokenizer, .input = input}, out_, err_)),
             ErrorKind::Damaged);
   write("val.tok", "TRITOK");
-  EXPECT_EQ(kind_of(run_data_inspect({.file = path("val.tok")}, out_, err_)), ErrorKind::Damaged);
+  EXPECT_EQ(kind_of(inspect({.file = path("val.tok")}, out_)), ErrorKind::Damaged);
   EXPECT_NE(parse_text_format("jsonln").error().message.find("'jsonl'"), std::string::npos);
   EXPECT_NE(parse_held_out("tial").error().message.find("'tail'"), std::string::npos);
 }

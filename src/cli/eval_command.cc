@@ -51,10 +51,18 @@ Result<std::unique_ptr<Tokenizer>> tokenizer_of(const Checkpoint& checkpoint) {
   return std::unique_ptr<Tokenizer>();
 }
 
-bool is_token_file(const std::string& path) {
+bool begins_like_token_file(std::string_view bytes) { return bytes.starts_with("TRITOK"); }
+
+Result<bool> is_token_file(const std::string& path, const OpenInput& open_input) {
   std::array<char, 6> begin{};
-  std::ifstream(path, std::ios::binary).read(begin.data(), begin.size());
-  return std::string_view(begin.data(), begin.size()) == "TRITOK";
+  if (!is_url(path)) {  // it may be a pipe or a folder
+    std::ifstream(path, std::ios::binary).read(begin.data(), begin.size());
+    return begins_like_token_file({begin.data(), begin.size()});
+  }
+  TRIREME_TRY(file, open_named(path, open_input));
+  const auto bytes = std::as_writable_bytes(std::span(begin));
+  TRIREME_TRY_DONE(file.read(0, bytes.first(size_t(std::min<int64_t>(6, file.bytes())))));
+  return begins_like_token_file({begin.data(), begin.size()});
 }
 
 // The first token is not predicted, so bits per byte leaves out its bytes.
@@ -78,9 +86,9 @@ Status check_length(const std::string& data, int64_t num_tokens) {
                            num_tokens == 1 ? "" : "s"));
 }
 
-Result<EvaluatedText> open_tokens(const std::string& path, const Tokenizer* tokenizer,
-                                  const ModelSpec& model) {
-  TRIREME_TRY(opened, TokenFile::open(path));
+Result<EvaluatedText> open_tokens(const std::string& path, const OpenInput& open_input,
+                                  const Tokenizer* tokenizer, const ModelSpec& model) {
+  TRIREME_TRY(opened, TokenFile::open_named(path, open_input));
   EvaluatedText text{.file = std::make_unique<TokenFile>(std::move(opened))};
   const TokenFile& file = *text.file;
   if (tokenizer != nullptr && tokenizer->hash() != file.header().tokenizer_hash) {
@@ -102,8 +110,8 @@ Result<EvaluatedText> open_tokens(const std::string& path, const Tokenizer* toke
 }
 
 // Encodes a text into the same tokens as `trireme data prepare`.
-Result<EvaluatedText> encode_text(const EvalOptions& options, const Tokenizer* tokenizer,
-                                  const ModelSpec& model) {
+Result<EvaluatedText> encode_text(const EvalOptions& options, const OpenInput& open_input,
+                                  const Tokenizer* tokenizer, const ModelSpec& model) {
   if (tokenizer == nullptr) {
     return usage(options.model +
                  " has no tokenizer.json, so it cannot read a text: give a token file instead");
@@ -112,7 +120,8 @@ Result<EvaluatedText> encode_text(const EvalOptions& options, const Tokenizer* t
   TRIREME_TRY(reader, TextReader::open({.paths = {options.data},
                                         .format = format,
                                         .field = options.field,
-                                        .is_binary_read = options.is_binary_read}));
+                                        .is_binary_read = options.is_binary_read,
+                                        .open_input = open_input}));
   ThreadTeam team(thread_count(0));
   TextEncoder encoder(*tokenizer, team);
   TextBatch batch;
@@ -203,16 +212,17 @@ nlohmann::ordered_json finite(double value) {
 
 Result<int> run_eval(const EvalOptions& options, CommandIo& io) {
   if (io.launch.place) return usage("trireme launch starts no evaluation: use --ranks or mpirun");
-  TRIREME_TRY_DONE(require_folder(options.model));
-  TRIREME_TRY(checkpoint, find_checkpoint(options.model));
+  if (!is_url(options.model)) TRIREME_TRY_DONE(require_folder(options.model));
+  TRIREME_TRY(checkpoint, find_checkpoint(options.model, io.open_input));
   TRIREME_TRY(tokenizer, tokenizer_of(checkpoint));
   TRIREME_TRY(config, evaluated_config(checkpoint, options, io));
   HostFacts host = this_host();
   host.ranks_on_host = io.launch.ranks_on_host;
   if (tokenizer != nullptr) host.data_vocab_size = tokenizer->vocab_size();
   TRIREME_TRY(model, resolve_model(config.model, host.data_vocab_size));
-  TRIREME_TRY(text, is_token_file(options.data) ? open_tokens(options.data, tokenizer.get(), model)
-                                                : encode_text(options, tokenizer.get(), model));
+  TRIREME_TRY(has_tokens, is_token_file(options.data, io.open_input));
+  TRIREME_TRY(text, has_tokens ? open_tokens(options.data, io.open_input, tokenizer.get(), model)
+                               : encode_text(options, io.open_input, tokenizer.get(), model));
   const int64_t num_windows = text.source->num_windows();
   TRIREME_TRY_DONE(mask_documents(config, tokenizer.get(), text));
   int num_ranks = 1;

@@ -23,7 +23,12 @@ namespace trireme {
 namespace {
 
 // `option` names the file.
-Result<std::string> text_of(std::string_view option, const std::string& file) {
+Result<std::string> text_of(std::string_view option, const std::string& file,
+                            const OpenInput& open_input) {
+  if (is_url(file)) {
+    TRIREME_TRY(named, open_named(file, open_input));
+    return named.read_all();
+  }
   std::error_code ignored;
   if (file != "-" && !std::filesystem::exists(file, ignored)) {
     return usage(fmt::format("{} {}: no such file", option, file));
@@ -33,18 +38,19 @@ Result<std::string> text_of(std::string_view option, const std::string& file) {
 }
 
 // Returns the prompts: one, or those of the lines of --prompts that are not empty.
-Result<std::vector<std::string>> prompt_texts(const GenerateOptions& options) {
+Result<std::vector<std::string>> prompt_texts(const GenerateOptions& options,
+                                              const OpenInput& open_input) {
   const int num_sources = int(!options.prompt.empty()) + int(!options.prompt_file.empty()) +
                           int(!options.prompts_file.empty());
   if (num_sources > 1) {
     return usage("--prompt, --file and --prompts each name what to continue: give one of them");
   }
   if (!options.prompt_file.empty()) {
-    TRIREME_TRY(text, text_of("--file", options.prompt_file));
+    TRIREME_TRY(text, text_of("--file", options.prompt_file, open_input));
     return std::vector<std::string>{std::move(text)};
   }
   if (options.prompts_file.empty()) return std::vector<std::string>{options.prompt};
-  TRIREME_TRY(text, text_of("--prompts", options.prompts_file));
+  TRIREME_TRY(text, text_of("--prompts", options.prompts_file, open_input));
   std::vector<std::string> prompts;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -113,7 +119,7 @@ Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
         fmt::format("--tokens {} must not be negative: it is the number of tokens to generate",
                     options.num_tokens)};
   }
-  TRIREME_TRY(texts, prompt_texts(options));
+  TRIREME_TRY(texts, prompt_texts(options, io.open_input));
   const auto longest = std::max_element(
       texts.begin(), texts.end(),
       [](const std::string& a, const std::string& b) { return a.size() < b.size(); });

@@ -110,12 +110,14 @@ Command eval_command() {
           "--ranks, "
           "--set or mpirun say otherwise.",
       .arguments = {{.name = "MODEL",
-                     .doc = "a checkpoint, also an imported one, a run directory, whose newest "
+                     .doc = "a checkpoint, also an imported one or one of a store "
+                            "(store://NAME/RUN/checkpoints/STEP), a run directory, whose newest "
                             "checkpoint is used, or RUN_DIR/best",
                      .target = &options->model,
                      .completion = Completion::Folder},
                     {.name = "DATA",
-                     .doc = "a text file or folder, or a token file of data prepare",
+                     .doc = "a text file or folder, or a token file of data prepare; "
+                            "store://NAME/PATH is a file of a store",
                      .target = &options->data,
                      .completion = Completion::File}},
       .options = {set_option(options->overrides),

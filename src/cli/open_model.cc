@@ -26,8 +26,8 @@ Result<std::unique_ptr<LoadedModel>> open_model(const std::string& path,
     return LoadedModel::load_foreign(
         path, {.num_threads = options.num_threads, .most_tokens = options.most_tokens}, compute);
   }
-  TRIREME_TRY_DONE(require_folder(path));
-  TRIREME_TRY(checkpoint, find_checkpoint(path));
+  if (!is_url(path)) TRIREME_TRY_DONE(require_folder(path));
+  TRIREME_TRY(checkpoint, find_checkpoint(path, io.open_input));
   return LoadedModel::load(checkpoint, options.num_threads, io.model_folders, compute);
 }
 

@@ -18,7 +18,8 @@ struct OpenModelOptions {
   int num_threads = 1;
 };
 // Opens the model at a path: a checkpoint, a run directory (its newest checkpoint), RUN_DIR/best,
-// or a file or folder of another program.
+// a checkpoint in a store (store://NAME/RUN/checkpoints/STEP), or a file or folder of another
+// program.
 Result<std::unique_ptr<LoadedModel>> open_model(const std::string& path,
                                                 const OpenModelOptions& options,
                                                 const CommandIo& io);

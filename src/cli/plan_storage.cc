@@ -39,7 +39,7 @@ std::string decimal_bytes(double bytes) {
 std::string cluster_lines(const StorageCluster& cluster) {
   const std::string source = cluster.source.empty() ? "" : fmt::format(" ({})", cluster.source);
   std::string text = fmt::format(
-      "\nstorage    {}{}: {} servers x {} disk{} of {} = {}; {}/s for long, {}/s at peak\n",
+      "storage    {}{}: {} servers x {} disk{} of {} = {}; {}/s for long, {}/s at peak\n",
       cluster.name.empty() ? "a cluster" : cluster.name, source, cluster.servers,
       cluster.disks_per_server, cluster.disks_per_server == 1 ? "" : "s",
       decimal_bytes(cluster.disk_bytes), decimal_bytes(cluster.raw_bytes()),

@@ -59,6 +59,7 @@ TEST(PlanStorageCommand, PrintsTheClusterOfTheLectureWithoutARun) {
     EXPECT_FALSE(one.contains("save_s"));
   }
   const std::string text = planned_storage([](PlanOptions&) {}).value();
+  EXPECT_TRUE(text.starts_with("storage ")) << text;  // no empty line before it
   for (const char* word : {"240 PB", "7 TB/s at peak", "copies:3", "8+3"}) {
     EXPECT_NE(text.find(word), std::string::npos) << text;
   }

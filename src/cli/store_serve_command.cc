@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <mutex>
 #include <ostream>
-#include <thread>
 
 #include "cli/stop_signals.h"
 #include "cli/store_command.h"
-#include "store/store_server.h"
+#include "store/serve_disk.h"
 
 namespace trireme {
 
@@ -25,13 +23,14 @@ Result<int> run_store_serve(const StoreServeOptions& options, CommandIo& io) {
     io.err << sentence << std::endl;
   };
   const std::atomic<int>& num_signals = catch_stop_signals(SignalWords::None);
-  TRIREME_TRY(server, StoreServer::open({.folder = options.dir,
-                                         .listen = options.listen,
-                                         .secret = io.launch.secret,
-                                         .join = options.join,
-                                         .log = log}));
-  log(fmt::format("{} serves {}", server->address(), options.dir));
-  while (num_signals == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  TRIREME_TRY_DONE(serve_disk(
+      {.folder = options.dir,
+       .listen = options.listen,
+       .secret = io.launch.secret,
+       .join = options.join,
+       .log = log},
+      [&] { return num_signals != 0; },
+      [&](const std::string& address) { log(fmt::format("{} serves {}", address, options.dir)); }));
   return 0;
 }
 

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <exception>
+#include <filesystem>
+#include <mutex>
 #include <ostream>
 #include <utility>
 
@@ -30,81 +34,115 @@ Result<std::unique_ptr<Store>> open_for_writing(const std::string& url, const Co
 
 }  // namespace
 
+struct StoredRun::Copying {
+  Copying(RunCopy copy, OpenForWriting open) : copy(std::move(copy)), open(std::move(open)) {}
+
+  void work() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [this] { return is_wanted || is_over; });
+      if (!std::exchange(is_wanted, false)) break;
+      lock.unlock();
+      Status updated = update();
+      lock.lock();
+      last = std::move(updated);
+    }
+    has_ended = true;
+    changed.notify_all();
+  }
+  // Hands over what is thrown, such as for lack of memory, and training goes on.
+  Status update() {
+    try {
+      TRIREME_TRY(store, open());
+      return copy.update(*store);
+    } catch (const std::exception& error) {
+      return damaged(error.what());
+    }
+  }
+
+  RunCopy copy;  // of the thread, like `open`
+  const OpenForWriting open;
+  std::mutex mutex;  // guards everything below
+  std::condition_variable changed;
+  bool is_wanted = false;
+  bool is_over = false;
+  bool has_ended = false;
+  Status last = Done{};  // of the last update; Done, too, once its failure was told
+};
+
 StoredRun::StoredRun(RunCopy copy, OpenForWriting open,
-                     std::function<void(const std::string&)> tell)
-    : copy_(std::move(copy)),
-      open_(std::move(open)),
+                     std::function<void(const std::string&)> tell,
+                     std::function<double()> deadline_s)
+    : copying_(std::make_shared<Copying>(std::move(copy), std::move(open))),
       tell_(std::move(tell)),
-      worker_([this] { work(); }) {}
+      deadline_s_(std::move(deadline_s)),
+      worker_([copying = copying_] { copying->work(); }) {}
 
 StoredRun::~StoredRun() {
-  stop();
+  if (worker_.joinable() && !stop()) {
+    tell_("the copy of the run in the store did not end in time, so it may be incomplete");
+  }
   tell_failure();
 }
 
-void StoredRun::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_over_ = true;
-  }
-  changed_.notify_all();
-  if (worker_.joinable()) worker_.join();
+bool StoredRun::stop() {
+  const std::chrono::duration<double> patience(deadline_s_());
+  std::unique_lock lock(copying_->mutex);
+  copying_->is_over = true;
+  copying_->changed.notify_all();
+  const bool has_ended =
+      copying_->changed.wait_for(lock, patience, [this] { return copying_->has_ended; });
+  lock.unlock();
+  // A thread whose call to a disk never returns cannot be joined.
+  has_ended ? worker_.join() : worker_.detach();
+  return has_ended;
 }
 
 void StoredRun::on_checkpoint(const CheckpointReport&) {
-  {
-    const std::lock_guard lock(mutex_);
-    is_wanted_ = true;
-  }
-  changed_.notify_all();
+  const std::lock_guard lock(copying_->mutex);
+  copying_->is_wanted = true;
+  copying_->changed.notify_all();
 }
 
 void StoredRun::on_step(const StepReport&) { tell_failure(); }
 
 void StoredRun::tell_failure() {
-  std::string failure;
+  Status failure = Done{};
   {
-    const std::lock_guard lock(mutex_);
-    failure = std::exchange(failure_, "");
+    const std::lock_guard lock(copying_->mutex);
+    std::swap(failure, copying_->last);
   }
-  if (failure.empty()) return;
+  if (failure.ok()) return;
   tell_(
       fmt::format("the copy of the run in the store is not up to date: {}; the next checkpoint "
                   "tries again",
-                  failure));
-}
-
-// The thread of the copy hands over what is thrown, such as for lack of memory, and training goes
-// on.
-Status StoredRun::update() {
-  try {
-    TRIREME_TRY(store, open_());
-    return copy_.update(*store);
-  } catch (const std::exception& error) {
-    return damaged(error.what());
-  }
-}
-
-void StoredRun::work() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return is_wanted_ || is_over_; });
-    if (!std::exchange(is_wanted_, false)) return;
-    lock.unlock();
-    const Status updated = update();
-    lock.lock();
-    failure_ = updated.ok() ? "" : updated.error().message;
-  }
+                  failure.error().message));
 }
 
 Status StoredRun::finish() {
   {
-    const std::lock_guard lock(mutex_);
-    is_wanted_ = false;
+    const std::lock_guard lock(copying_->mutex);
+    copying_->is_wanted = true;
   }
-  stop();
-  failure_.clear();
-  return update();
+  if (!stop()) {
+    return Error{ErrorKind::Runtime,
+                 "the copy did not end in time, because a disk of the store does not answer; the "
+                 "run itself is whole on this host"};
+  }
+  const std::lock_guard lock(copying_->mutex);
+  return std::exchange(copying_->last, Done{});
+}
+
+double usual_deadline_s(const std::string& folder) {
+  constexpr double kLeastS = 600.0, kBytesPerS = 1e7;
+  double bytes = 0.0;
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator entry(folder, error), end;
+       !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_regular_file(ignored)) bytes += double(entry->file_size(ignored));
+  }
+  return kLeastS + bytes / kBytesPerS;
 }
 
 Status take_stored_out(RunConfigOptions& config, std::string& out) {
@@ -137,9 +175,11 @@ Result<std::unique_ptr<StoredRun>> stored_run(const std::string& url, const std:
                                               CommandIo& io) {
   if (url.empty()) return std::unique_ptr<StoredRun>();
   TRIREME_TRY(place, run_in_store(url));
+  // A thread that is left behind has its own copy of what it needs of `io`.
   return std::make_unique<StoredRun>(
-      RunCopy(folder, place.path), [url, &io] { return open_for_writing(url, io); },
-      [&io](const std::string& text) { io.err << "warning: " << text << "\n"; });
+      RunCopy(folder, place.path), [url, io = io] { return open_for_writing(url, io); },
+      [&io](const std::string& text) { io.err << "warning: " << text << "\n"; },
+      [folder] { return usual_deadline_s(folder); });
 }
 
 }  // namespace trireme

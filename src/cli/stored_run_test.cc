@@ -1,4 +1,7 @@
 // `train --out store://NAME/PATH`.
+#include "cli/stored_run.h"
+
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -70,6 +73,36 @@ TEST_F(StoredRunTest, GoesOnAfterItsDiskIsLost) {
     const bool is_there = listed.out.find(name + "/index.json") != std::string::npos;
     EXPECT_EQ(is_there, fs::exists("runs/demo/a/" + name)) << name << "\n" << listed.out;
   }
+}
+
+// The store is on a disk whose calls never return. The run ends all the same and says so.
+TEST_F(StoredRunTest, ADiskThatNeverReturnsDoesNotHoldUpTheEnd) {
+  const auto released = std::make_shared<std::promise<void>>();
+  const auto never = [done = std::shared_future<void>(
+                          released->get_future())]() -> Result<std::unique_ptr<Store>> {
+    done.wait();
+    return usage("the disk is back");
+  };
+  std::vector<std::string> told;
+  const auto tell = [&](const std::string& text) { told.push_back(text); };
+  {
+    StoredRun stored(RunCopy("run", "a"), never, tell, [] { return 0.1; });
+    const Status finished = stored.finish();
+    ASSERT_FALSE(finished.ok());
+    EXPECT_NE(finished.error().message.find("does not answer"), std::string::npos);
+  }
+  EXPECT_TRUE(told.empty());
+  {
+    StoredRun stored(RunCopy("run", "a"), never, tell, [] { return 0.1; });
+    stored.on_checkpoint({});
+  }
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_NE(told[0].find("did not end in time"), std::string::npos);
+  released->set_value();
+  // A failure is told, and the last one is returned.
+  StoredRun stored(RunCopy("run", "a"), never, tell, [] { return 60.0; });
+  EXPECT_EQ(stored.finish().error().message, "the disk is back");
+  EXPECT_GE(usual_deadline_s("."), 600.0);
 }
 
 TEST_F(StoredRunTest, WrongNamesAreRefusedBeforeAnythingIsWritten) {

@@ -284,7 +284,8 @@ Command data_inspect_command() {
   return {.name = "inspect",
           .summary = "Print what a token file holds.",
           .arguments = {{.name = "FILE.tok",
-                         .doc = "the token file, or a .bin file of nanoGPT or llm.c",
+                         .doc = "the token file, or a .bin file of nanoGPT or llm.c; "
+                                "store://NAME/PATH is a file of a store",
                          .target = &options->file,
                          .completion = Completion::File}},
           .options = {{.name = "verify",
@@ -302,9 +303,7 @@ Command data_inspect_command() {
                        .doc = "print the first N tokens as text; needs --tokenizer",
                        .target = &options->head},
                       tokenizer_option(options->tokenizer)},
-          .run = [options](CommandIo& io) {
-            return exit_code_of(run_data_inspect(*options, io.out, io.err));
-          }};
+          .run = [options](CommandIo& io) { return exit_code_of(run_data_inspect(*options, io)); }};
 }
 
 Command data_images_command() {
@@ -365,7 +364,7 @@ Command data_export_command() {
   return {.name = "export",
           .summary = "Convert a token file for nanoGPT or llm.c.",
           .arguments = {{.name = "FILE.tok",
-                         .doc = "the token file",
+                         .doc = "the token file, also one of a store (store://NAME/PATH)",
                          .target = &options->file,
                          .completion = Completion::File}},
           .options = {{.name = "format",
@@ -381,7 +380,7 @@ Command data_export_command() {
                        .completion = Completion::File}},
           .run = [options](CommandIo& io) -> Result<int> {
             TRIREME_TRY_DONE(require(options->out, "--out"));
-            return exit_code_of(run_data_export(*options, io.out));
+            return exit_code_of(run_data_export(*options, io));
           }};
 }
 

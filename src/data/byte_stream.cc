@@ -43,6 +43,28 @@ class FileStream : public InputStream {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
+// The bytes of a file that is not on this machine.
+class NamedStream : public InputStream {
+ public:
+  explicit NamedStream(InputFile file) : file_(std::move(file)) {}
+
+  Result<size_t> read(std::span<char> out) override {
+    const auto part = out.first(size_t(std::min(int64_t(out.size()), file_.bytes() - offset_)));
+    TRIREME_TRY_DONE(file_.read(offset_, std::as_writable_bytes(part)));
+    offset_ += int64_t(part.size());
+    return part.size();
+  }
+  Status skip(int64_t bytes) override {
+    if (bytes > file_.bytes() - offset_) return unreadable("ends before the place to read");
+    offset_ += bytes;
+    return Done{};
+  }
+
+ private:
+  const InputFile file_;
+  int64_t offset_ = 0;
+};
+
 // Decompresses what it reads from another stream. A file may contain several compressed parts.
 class UnpackingStream : public InputStream {
  public:
@@ -203,7 +225,12 @@ std::unique_ptr<InputStream> unpacked_stream(std::unique_ptr<InputStream> packed
 }
 
 Result<std::unique_ptr<InputStream>> open_byte_stream(const std::string& path,
-                                                      Compression compression) {
+                                                      Compression compression,
+                                                      const OpenInput& open_input) {
+  if (is_url(path)) {
+    TRIREME_TRY(named, open_named(path, open_input));
+    return unpacked_stream(std::make_unique<NamedStream>(std::move(named)), compression);
+  }
   int fd = path == "-" ? ::dup(STDIN_FILENO) : -1;
   if (path != "-") {
     TRIREME_TRY(opened, open_regular_file(path));

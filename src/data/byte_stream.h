@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "base/input_file.h"
 #include "base/result.h"
 
 namespace trireme {
@@ -32,8 +33,10 @@ class InputStream {
 std::unique_ptr<InputStream> unpacked_stream(std::unique_ptr<InputStream> packed,
                                              Compression compression);
 
-// "-" is standard input, without decompression.
+// "-" is standard input, without decompression. `open_input` opens names of files that are not on
+// this machine, such as store://NAME/PATH.
 Result<std::unique_ptr<InputStream>> open_byte_stream(const std::string& path,
-                                                      Compression compression);
+                                                      Compression compression,
+                                                      const OpenInput& open_input = {});
 
 }  // namespace trireme

@@ -46,8 +46,8 @@ struct ForeignFile {
   InputFile input;
   ForeignTokenLayout layout;
 
-  static Result<ForeignFile> open(const std::string& path) {
-    TRIREME_TRY(input, InputFile::open(path));
+  static Result<ForeignFile> open(const std::string& path, const OpenInput& open_input = {}) {
+    TRIREME_TRY(input, open_named(path, open_input));
     std::vector<std::byte> start(static_cast<size_t>(std::min(input.bytes(), kForeignHeaderBytes)));
     TRIREME_TRY_DONE(input.read(0, start));
     auto layout = parse_foreign_tokens(start, input.bytes());
@@ -148,8 +148,9 @@ Result<ForeignTokenLayout> parse_foreign_tokens(std::span<const std::byte> bytes
   return ForeignTokenLayout{.num_tokens = file_bytes / 2};
 }
 
-Result<ForeignTokenLayout> read_foreign_layout(const std::string& path) {
-  TRIREME_TRY(file, ForeignFile::open(path));
+Result<ForeignTokenLayout> read_foreign_layout(const std::string& path,
+                                               const OpenInput& open_input) {
+  TRIREME_TRY(file, ForeignFile::open(path, open_input));
   return file.layout;
 }
 

@@ -31,8 +31,9 @@ inline constexpr int64_t kForeignHeaderBytes = 1024;
 Result<ForeignTokenLayout> parse_foreign_tokens(std::span<const std::byte> bytes,
                                                 int64_t file_bytes);
 
-// Reads the layout of the file `path`.
-Result<ForeignTokenLayout> read_foreign_layout(const std::string& path);
+// Reads the layout of the file `path`, which may be a name that only `open_input` understands.
+Result<ForeignTokenLayout> read_foreign_layout(const std::string& path,
+                                               const OpenInput& open_input = {});
 
 // The meaning of the tokens, which these files do not contain.
 struct TokenMeaning {

@@ -78,6 +78,14 @@ Status add_file(const fs::path& path, const TextInput& input, std::vector<TextFi
   return Done{};
 }
 
+// Adds a file that is not on this machine. Its folders cannot be listed.
+Status add_named(const std::string& name, const TextInput& input, std::vector<TextFile>& files) {
+  if (!input.is_binary_read) TRIREME_TRY_DONE(check_extension(unpacked_name(name)));
+  TRIREME_TRY(file, open_named(name, input.open_input));
+  files.push_back({name, format_of(name, input.format), file.bytes(), compression_of(name)});
+  return Done{};
+}
+
 // Empty files in a folder are common and harmless, so they are skipped.
 Status add_folder(const fs::path& folder, const TextInput& input, std::vector<TextFile>& files) {
   if (!input.is_binary_read) TRIREME_TRY_DONE(check_folder(folder));
@@ -111,6 +119,9 @@ Result<std::vector<TextFile>> list_files(const TextInput& input) {
     std::error_code failure;
     if (path == "-") {
       files.push_back({path, format_of("", input.format), -1});
+    } else if (is_url(path)) {
+      TRIREME_TRY_DONE(add_named(path, input, files));
+      if (files.back().bytes == 0) return unreadable(path, "the file is empty");
     } else if (fs::is_directory(path, failure)) {
       TRIREME_TRY_DONE(add_folder(path, input, files));
     } else if (!fs::exists(path, failure)) {
@@ -132,7 +143,10 @@ Result<TextReader> TextReader::open(const TextInput& input) {
 }
 
 TextReader::TextReader(std::vector<TextFile> files, const TextInput& input)
-    : files_(std::move(files)), field_(input.field), is_binary_read_(input.is_binary_read) {}
+    : files_(std::move(files)),
+      field_(input.field),
+      open_input_(input.open_input),
+      is_binary_read_(input.is_binary_read) {}
 
 int64_t TextReader::total_bytes() const {
   int64_t total = 0;
@@ -167,7 +181,7 @@ Result<bool> TextReader::read(TextBatch& batch, int64_t block_bytes) {
 
 Status TextReader::open_file() {
   const TextFile& file = files_[file_index_];
-  auto opened = open_byte_stream(file.path, file.compression);
+  auto opened = open_byte_stream(file.path, file.compression, open_input_);
   if (!opened.ok()) return unreadable(shown(file.path), opened.error().message);
   open_file_ = std::move(*opened);
   if (offset_ > 0) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/input_file.h"
 #include "base/result.h"
 #include "data/byte_stream.h"
 #include "tokenizer/text_batch.h"
@@ -29,6 +30,8 @@ struct TextInput {
   TextFormat format = TextFormat::Auto;
   std::string field = "text";   // for JSON lines
   bool is_binary_read = false;  // binary files are read as bytes instead of refused
+  // Opens names such as store://NAME/PATH. Empty: only files of this machine are read.
+  OpenInput open_input = {};
 };
 
 struct TextFile {
@@ -96,6 +99,7 @@ class TextReader {
 
   std::vector<TextFile> files_;
   std::string field_;
+  OpenInput open_input_;
   bool is_binary_read_;
   Report report_;
 

@@ -56,9 +56,11 @@ Result<std::vector<uint64_t>> Metadata::run(const MetadataCommand& command) {
       return without_tokens(commit(command));
     case CommandKind::Abort:
       std::erase_if(writers_, [&](const auto& writer) {
-        return std::ranges::count(command.tokens, writer.second) > 0;
+        return std::ranges::count(command.tokens, writer.second.token) > 0;
       });
       break;
+    case CommandKind::Renew:
+      return without_tokens(renew(command));
     case CommandKind::Remove:
       return without_tokens(remove(command));
     case CommandKind::Lose:
@@ -79,7 +81,7 @@ Result<std::vector<uint64_t>> Metadata::run(const MetadataCommand& command) {
 Status Metadata::check_maintainer(const MetadataCommand& command) const {
   if (!maintains(command.kind) || command.tokens.empty()) return Done{};
   const auto newest = writers_.find(kMaintainerPath);
-  if (newest != writers_.end() && newest->second == command.tokens.front()) return Done{};
+  if (newest != writers_.end() && newest->second.token == command.tokens.front()) return Done{};
   return usage("a newer command maintains the store, so this one is of an old epoch; run it again");
 }
 
@@ -129,7 +131,7 @@ Result<std::vector<uint64_t>> Metadata::begin(const MetadataCommand& command) {
   std::vector<uint64_t> tokens;
   for (const std::string& path : command.paths) {
     tokens.push_back(next_token_++);
-    writers_[path] = tokens.back();
+    writers_[path] = {.token = tokens.back()};
   }
   return tokens;
 }
@@ -142,7 +144,9 @@ Status Metadata::check_files(const MetadataCommand& command) const {
       return usage(file.path + ": the store keeps this name for itself; take another one");
     }
     const auto writer = writers_.find(file.path);
-    if (writer == writers_.end() || writer->second != file.record.token) return fenced(file.path);
+    if (writer == writers_.end() || writer->second.token != file.record.token) {
+      return fenced(file.path);
+    }
     if (!paths.insert(file.path).second) return usage(file.path + " is written twice at once");
   }
   for (const std::string& path : paths) {  // one of them may be a folder of another one
@@ -232,6 +236,20 @@ Status Metadata::commit(const MetadataCommand& command) {
     add_file(file.path, file.record);
     writers_.erase(file.path);
   }
+  return Done{};
+}
+
+Status Metadata::renew(const MetadataCommand& command) {
+  std::vector<Writer*> found;
+  for (auto& [path, writer] : writers_) {
+    if (std::ranges::count(command.tokens, writer.token) > 0) found.push_back(&writer);
+  }
+  if (found.size() != command.tokens.size()) {
+    return usage(
+        "a newer writer has begun a file of this write, or a scrub took the writer for dead; put "
+        "the files again");
+  }
+  for (Writer* const writer : found) ++writer->renewals;
   return Done{};
 }
 

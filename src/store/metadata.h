@@ -23,6 +23,10 @@ class Metadata : public StateMachine {
   Status restore(std::string_view snapshot) override;
 
  private:
+  struct Writer {
+    uint64_t token = 0;
+    uint64_t renewals = 0;
+  };
   struct Kept {
     uint64_t number = 0;
     std::string answer;
@@ -33,6 +37,7 @@ class Metadata : public StateMachine {
   Status create(const MetadataCommand& command);
   Result<std::vector<uint64_t>> begin(const MetadataCommand& command);
   Status commit(const MetadataCommand& command);
+  Status renew(const MetadataCommand& command);
   Status remove(const MetadataCommand& command);
   Status lose(const MetadataCommand& command);
   Status place(const MetadataCommand& command);
@@ -52,7 +57,7 @@ class Metadata : public StateMachine {
   void remove_file(const std::string& path);
   void keep_answer(uint64_t number, const std::string& answer);
 
-  Overview overview() const;
+  Overview overview(uint64_t first_server) const;  // with the garbage of this server and later ones
   FileAnswer files(const MetadataQuestion& question) const;
   Result<FileAnswer> file(const std::string& path) const;
   FileAnswer blocks(const MetadataQuestion& question) const;
@@ -63,7 +68,7 @@ class Metadata : public StateMachine {
   std::vector<ServerRecord> servers_;
   std::map<std::string, FileRecord, std::less<>> files_;
   std::map<uint64_t, BlockRecord> blocks_;
-  std::map<std::string, uint64_t> writers_;  // path to the token of its newest writer
+  std::map<std::string, Writer> writers_;  // by path: its newest writer
   std::set<Garbage> garbage_;
   std::deque<Kept> kept_;  // the newest answers, oldest first
 

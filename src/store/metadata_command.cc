@@ -128,6 +128,7 @@ std::string pack_command(const MetadataCommand& command) {
       pack(writer, command.blocks);
       break;
     case CommandKind::Abort:
+    case CommandKind::Renew:
       pack_numbers(writer, command.tokens);
       break;
     case CommandKind::Lose:
@@ -169,6 +170,7 @@ Result<MetadataCommand> unpack_command(std::string_view bytes) {
       unpack(reader, command.blocks);
       break;
     case CommandKind::Abort:
+    case CommandKind::Renew:
       command.tokens = unpack_numbers<uint64_t>(reader);
       break;
     case CommandKind::Lose:
@@ -237,6 +239,7 @@ std::string pack_overview(const Overview& overview) {
   pack_numbers(writer, overview.chunks_of_server);
   pack_numbers(writer, overview.bytes_of_server);
   pack_numbers(writer, overview.open_tokens);
+  pack_numbers(writer, overview.renewals);
   pack(writer, overview.garbage);
   return writer.take();
 }
@@ -253,8 +256,10 @@ Result<Overview> unpack_overview(std::string_view bytes) {
   overview.chunks_of_server = unpack_numbers<int64_t>(reader);
   overview.bytes_of_server = unpack_numbers<int64_t>(reader);
   overview.open_tokens = unpack_numbers<uint64_t>(reader);
+  overview.renewals = unpack_numbers<uint64_t>(reader);
   unpack(reader, overview.garbage);
-  if (!reader.is_done()) return damaged("an answer of the metadata is damaged");
+  if (!reader.is_done() || overview.renewals.size() != overview.open_tokens.size())
+    return damaged("an answer of the metadata is damaged");
   return overview;
 }
 

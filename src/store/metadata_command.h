@@ -22,8 +22,9 @@ enum class CommandKind : uint8_t {
   Place,    // moves: the chunks are now on other servers
   Collect,  // garbage that was removed
   Server,   // server_index, servers[0]: its new state and incarnation
+  Renew,    // tokens: their writers are still at work
 };
-inline constexpr CommandKind kLastCommandKind = CommandKind::Server;
+inline constexpr CommandKind kLastCommandKind = CommandKind::Renew;
 
 // True for the commands that move chunks, remove them or change servers: Place, Collect and Server.
 // In a store of servers such a command has in `tokens` the token that Begin gave for
@@ -81,7 +82,7 @@ struct MetadataQuestion {
   QuestionKind kind = QuestionKind::Overview;
   std::string text = {};
   std::string after = {};
-  uint64_t number = 0;
+  uint64_t number = 0;  // for Overview: garbage of servers before this one is left out
   uint32_t most = 1024;
 };
 std::string pack_question(const MetadataQuestion& question);
@@ -97,7 +98,8 @@ struct Overview {
   std::vector<int64_t> chunks_of_server;
   std::vector<int64_t> bytes_of_server;
   std::vector<uint64_t> open_tokens;
-  std::vector<Garbage> garbage;  // at most 65,536 of it
+  std::vector<uint64_t> renewals;  // of each open token: how often its writer has renewed it
+  std::vector<Garbage> garbage;    // at most 65,536 of it
 };
 std::string pack_overview(const Overview& overview);
 Result<Overview> unpack_overview(std::string_view answer);

@@ -28,7 +28,7 @@ std::string Metadata::query(std::string_view bytes) const {
   if (facts_.id == 0) return pack_error(usage("the store is not created yet"));
   switch (question->kind) {
     case QuestionKind::Overview:
-      return pack_overview(overview());
+      return pack_overview(overview(question->number));
     case QuestionKind::File: {
       const Result<FileAnswer> answer = file(question->text);
       return answer.ok() ? pack_files(*answer) : pack_error(answer.error());
@@ -42,7 +42,7 @@ std::string Metadata::query(std::string_view bytes) const {
   return pack_files(blocks(*question));
 }
 
-Overview Metadata::overview() const {
+Overview Metadata::overview(uint64_t first_server) const {
   Overview overview{.facts = facts_,
                     .view = view_,
                     .num_files = files_.size(),
@@ -53,10 +53,14 @@ Overview Metadata::overview() const {
   for (const auto& chunks : chunks_of_server_) {
     overview.chunks_of_server.push_back(int64_t(chunks.size()));
   }
-  for (const auto& [path, token] : writers_) overview.open_tokens.push_back(token);
-  for (const Garbage& garbage : garbage_) {
+  for (const auto& [path, writer] : writers_) {
+    overview.open_tokens.push_back(writer.token);
+    overview.renewals.push_back(writer.renewals);
+  }
+  const int32_t first = int32_t(std::min<uint64_t>(first_server, kMostServers));
+  for (auto item = garbage_.lower_bound({first, 0, 0}); item != garbage_.end(); ++item) {
     if (overview.garbage.size() == kMostShownGarbage) break;
-    overview.garbage.push_back(garbage);
+    overview.garbage.push_back(*item);
   }
   return overview;
 }
@@ -121,11 +125,15 @@ std::string Metadata::snapshot() const {
     pack(writer, file);
   }
   writer.number(uint32_t(writers_.size()));
-  for (const auto& [path, token] : writers_) writer.text(path).number(token);
+  for (const auto& [path, one] : writers_) writer.text(path).number(one.token);
   writer.number(uint32_t(garbage_.size()));
   for (const Garbage& garbage : garbage_) pack(writer, garbage);
   writer.number(uint32_t(kept_.size()));
   for (const Kept& kept : kept_) writer.number(kept.number).text(kept.answer);
+  // Older snapshots end here. Those of a store in folders still do, because no writer renews there.
+  if (std::ranges::any_of(writers_, [](const auto& one) { return one.second.renewals > 0; })) {
+    for (const auto& [path, one] : writers_) writer.number(one.renewals);
+  }
   return writer.take();
 }
 
@@ -176,7 +184,7 @@ Status Metadata::restore(std::string_view snapshot) {
   if (made.num_extents_.size() != made.blocks_.size()) return refuse("a block has no file");
   for (size_t left = reader.count(12); left > 0; --left) {
     const std::string path = reader.text(4096);
-    made.writers_[path] = reader.number<uint64_t>();
+    made.writers_[path] = {.token = reader.number<uint64_t>()};
   }
   for (size_t left = reader.count(16); left > 0; --left) {
     Garbage garbage;
@@ -189,6 +197,9 @@ Status Metadata::restore(std::string_view snapshot) {
   for (size_t left = reader.count(12); left > 0; --left) {
     const auto number = reader.number<uint64_t>();
     made.keep_answer(number, reader.text(kMostAnswer));
+  }
+  if (!reader.has_failed() && !reader.is_done()) {
+    for (auto& [path, one] : made.writers_) one.renewals = reader.number<uint64_t>();
   }
   if (!reader.is_done()) return refuse("it is cut off or too long");
   *this = std::move(made);

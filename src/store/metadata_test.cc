@@ -41,8 +41,8 @@ struct Driver {
   }
   Result<std::vector<uint64_t>> commit(const std::string& path, uint64_t token, int lacking = 0) {
     MetadataCommand command{.kind = CommandKind::Commit};
-    command.view = 1000;
-    BlockRecord block{.id = block_id(token, 0), .chunk_bytes = 10, .servers = {0, 1, 2}};
+    command.view = view;
+    BlockRecord block{.id = block_id(token, 0), .chunk_bytes = 10, .servers = servers};
     block.checksums.resize(3);
     for (int chunk = 0; chunk < lacking; ++chunk) block.servers[size_t(chunk)] = kNoServer;
     command.blocks.push_back(block);
@@ -65,6 +65,8 @@ struct Driver {
   }
 
   Metadata metadata;
+  uint64_t view = 1000;                      // of the writer
+  std::vector<int32_t> servers = {0, 1, 2};  // of the block that commit() seals
   uint64_t number = 100;
   std::string last, last_answer;
 };
@@ -83,6 +85,64 @@ TEST(Metadata, ABlockIsNeverSealedBelowOneChunkMoreThanNeeded) {
   Driver driver;
   EXPECT_FALSE(driver.commit("x", driver.begin("x").value(), 1).ok());
   EXPECT_FALSE(driver.has("x"));
+}
+
+TEST(Metadata, AServerHasAtMostOneChunkOfABlock) {
+  Driver driver;
+  driver.servers = {0, 1, 1};
+  EXPECT_FALSE(driver.commit("x", driver.begin("x").value()).ok());
+  driver.servers = {0, 1, 2};
+  EXPECT_TRUE(driver.commit("x", driver.begin("x").value()).ok());
+}
+
+// A chunk on a disk that was replaced while the block was written does not count.
+TEST(Metadata, AChunkOnADiskThatWasReplacedMeanwhileIsNotThere) {
+  Driver driver;
+  const auto view = [&] { return unpack_overview(driver.metadata.query(pack_question({})))->view; };
+  driver.view = view();
+  MetadataCommand replaced{.kind = CommandKind::Server};
+  replaced.servers.push_back({.name = "s0", .incarnation = 2});
+  ASSERT_TRUE(driver.run(replaced).ok());
+  EXPECT_FALSE(driver.commit("x", driver.begin("x").value()).ok());
+  driver.view = view();
+  EXPECT_TRUE(driver.commit("x", driver.begin("x").value()).ok());
+}
+
+TEST(Metadata, CountsTheRenewalsOfAWriterAndRefusesThoseOfATokenThatHasEnded) {
+  Driver driver;
+  const uint64_t token = driver.begin("x").value(), other = driver.begin("y").value();
+  MetadataCommand renew{.kind = CommandKind::Renew};
+  renew.tokens = {token};
+  ASSERT_TRUE(driver.run(renew).ok());
+  EXPECT_EQ(driver.metadata.apply(driver.last), driver.last_answer);
+  const auto renewals = [](const Metadata& metadata) {
+    return unpack_overview(metadata.query(pack_question({})))->renewals;
+  };
+  EXPECT_EQ(renewals(driver.metadata), (std::vector<uint64_t>{1, 0}));
+  Metadata copy;
+  ASSERT_TRUE(copy.restore(driver.metadata.snapshot()).ok());
+  EXPECT_EQ(renewals(copy), (std::vector<uint64_t>{1, 0}));
+  EXPECT_EQ(copy.snapshot(), driver.metadata.snapshot());
+  MetadataCommand abort{.kind = CommandKind::Abort};
+  abort.tokens = {other};
+  ASSERT_TRUE(driver.run(abort).ok());
+  renew.tokens = {token, other};
+  EXPECT_FALSE(driver.run(renew).ok());
+  EXPECT_EQ(renewals(driver.metadata), std::vector<uint64_t>{1});
+}
+
+TEST(Metadata, TellsTheGarbageFromAnyServerOn) {
+  Driver driver;
+  ASSERT_TRUE(driver.commit("x", driver.begin("x").value()).ok());
+  MetadataCommand remove{.kind = CommandKind::Remove};
+  remove.paths.emplace_back("x");
+  ASSERT_TRUE(driver.run(remove).ok());
+  for (uint64_t first = 0; first <= 4; ++first) {
+    MetadataQuestion question;
+    question.number = first;
+    const auto overview = unpack_overview(driver.metadata.query(pack_question(question)));
+    EXPECT_EQ(overview->garbage.size(), first < 3 ? 3 - first : 0);
+  }
 }
 
 TEST(Metadata, NamesStayInsideTheStore) {

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "comm/tcp/socket.h"
 #include "store/block_writer.h"
 #include "store/placement.h"
 
@@ -21,13 +22,17 @@ namespace {
 constexpr size_t kBlocksInFlight = 3;
 constexpr size_t kFilesOfGroup = 4096;
 
+// When the next renewal is due, so that one may fail or come late.
+Deadline renewal_of(const Store& store) { return Deadline::after(store.lease_s() / 6); }
+
 // Writes the files of one group into blocks.
 class GroupWriter {
  public:
-  GroupWriter(Store& store, const Overview& overview, uint64_t token)
+  GroupWriter(Store& store, const Overview& overview, const std::vector<uint64_t>& tokens)
       : store_(store),
         overview_(overview),
-        token_(token),
+        tokens_(tokens),
+        token_(tokens.front()),
         block_bytes_(size_t(store.code().num_data) * overview.facts.most_chunk_bytes) {}
 
   // Appends a file and returns its record without a token.
@@ -42,6 +47,7 @@ class GroupWriter {
   Result<std::vector<BlockRecord>> finish() {
     TRIREME_TRY_DONE(send());
     while (!in_flight_.empty()) TRIREME_TRY_DONE(take_oldest());
+    TRIREME_TRY_DONE(renew_tokens());
     return std::move(blocks_);
   }
 
@@ -68,6 +74,7 @@ class GroupWriter {
     FileRecord record;
     Hasher64 hasher;
     for (;;) {
+      TRIREME_TRY_DONE(renew_tokens());
       if (buffer_ == nullptr) TRIREME_TRY_DONE(take_buffer());
       const auto room = buffer_->bytes().subspan(filled_, block_bytes_ - filled_);
       const ssize_t got = ::read(fd, room.data(), room.size());
@@ -97,6 +104,16 @@ class GroupWriter {
     if (in_flight_.size() >= kBlocksInFlight) TRIREME_TRY_DONE(take_oldest());
     const size_t num_chunks = size_t(store_.code().num_chunks());
     buffer_ = pool_.take(num_chunks * overview_.facts.most_chunk_bytes);
+    return Done{};
+  }
+
+  // In a store of servers the tokens are leased. In folders the lock says that a writer is alive.
+  Status renew_tokens() {
+    if (!store_.is_shared() || renewal_.left_ms() > 0) return Done{};
+    MetadataCommand renew{.kind = CommandKind::Renew};
+    renew.tokens = tokens_;
+    TRIREME_TRY_DONE(store_.change(std::move(renew)));
+    renewal_ = renewal_of(store_);
     return Done{};
   }
 
@@ -130,7 +147,9 @@ class GroupWriter {
 
   Store& store_;
   Overview overview_;
-  const uint64_t token_;
+  const std::vector<uint64_t> tokens_;
+  const uint64_t token_;  // the first one, which numbers the blocks
+  Deadline renewal_ = renewal_of(store_);
   const size_t block_bytes_;
   BufferPool pool_;
   std::shared_ptr<BlockBuffer> buffer_;  // being filled
@@ -159,7 +178,7 @@ Status put_group(Store& store, std::span<const FileToPut> files, PutTotals& tota
   TRIREME_TRY(tokens, store.command(begin));
   if (tokens.size() != files.size()) return damaged("the metadata gave too few tokens");
   TRIREME_TRY(overview, store.overview());
-  GroupWriter writer(store, overview, tokens.front());
+  GroupWriter writer(store, overview, tokens);
   Result<MetadataCommand> commit = write_group(writer, files, tokens);
   if (!commit.ok()) {
     writer.undo();

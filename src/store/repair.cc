@@ -4,12 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <set>
+#include <thread>
 
 #include "base/or_list.h"
 #include "store/block_reader.h"
 #include "store/placement.h"
+#include "store/store_status.h"
 
 namespace trireme {
 namespace {
@@ -158,6 +161,58 @@ Result<int> find_server(const Overview& overview, const std::string& name) {
       fmt::format("no server of the store is called {}: there are {}", name, or_list(names)));
 }
 
+// A disk is new if its folder is empty. That may also be a folder without its disk. So the disks
+// are taken in only if everything can be recovered without the old ones, or if the caller asks.
+Status take_in_new_disks(Store& store) {
+  if (!store.has_new_disks()) return Done{};
+  TRIREME_TRY(health, health_of(store));
+  if (health.bytes_lost > 0 && !store.takes_new_disks()) return Done{};
+  return store.take_in_new_disks();
+}
+
+// Watches the writers of a shared store for the time of a lease. Those that have neither ended nor
+// renewed their tokens since are dead, and their tokens end: such a writer cannot commit any more.
+class DeadWriters {
+ public:
+  explicit DeadWriters(const Store& store) : lease_(Deadline::after(store.lease_s())) {}
+
+  Status begin(Store& store) {
+    if (!store.is_shared()) return Done{};
+    TRIREME_TRY(overview, store.overview());
+    seen_ = writers_of(store, overview);
+    return Done{};
+  }
+  // Waits for the end of the lease, unless all writers have shown before that they are alive.
+  Status end(Store& store) {
+    while (!seen_.empty()) {
+      TRIREME_TRY(overview, store.overview());
+      const Writers now = writers_of(store, overview);
+      std::erase_if(seen_, [&](const auto& writer) { return !now.contains(writer); });
+      if (seen_.empty() || lease_.left_ms() == 0) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(std::min(lease_.left_ms(), 200)));
+    }
+    if (seen_.empty()) return Done{};
+    MetadataCommand abort{.kind = CommandKind::Abort};
+    for (const auto& [token, renewals] : std::exchange(seen_, {})) abort.tokens.push_back(token);
+    return store.change(std::move(abort));
+  }
+
+ private:
+  using Writers = std::set<std::pair<uint64_t, uint64_t>>;  // tokens and their renewals
+
+  static Writers writers_of(const Store& store, const Overview& overview) {
+    Writers writers;
+    for (size_t writer = 0; writer < overview.open_tokens.size(); ++writer) {
+      const uint64_t token = overview.open_tokens[writer];
+      if (token != store.maintainer()) writers.insert({token, overview.renewals[writer]});
+    }
+    return writers;
+  }
+
+  const Deadline lease_;
+  Writers seen_;
+};
+
 Status set_state(Store& store, int server, ServerState state) {
   TRIREME_TRY(overview, store.overview());
   ServerRecord record = overview.servers[size_t(server)];
@@ -198,6 +253,9 @@ Result<RepairTotals> repair(Store& store) {
 
 Result<ScrubTotals> scrub_store(Store& store) {
   ScrubTotals totals;
+  TRIREME_TRY_DONE(take_in_new_disks(store));
+  DeadWriters dead_writers(store);
+  TRIREME_TRY_DONE(dead_writers.begin(store));
   std::vector<Move> losses;
   TRIREME_TRY_DONE(for_each_block(
       store, QuestionKind::Blocks, [](const BlockRecord&) { return true; },
@@ -220,6 +278,7 @@ Result<ScrubTotals> scrub_store(Store& store) {
   TRIREME_TRY(repaired, repair(store));
   totals.repaired = std::move(repaired);
   TRIREME_TRY_DONE(store.collect_garbage());
+  TRIREME_TRY_DONE(dead_writers.end(store));
   TRIREME_TRY(num_orphans, remove_orphans(store));
   totals.num_orphans = num_orphans;
   return totals;

@@ -30,7 +30,9 @@ struct ScrubTotals {
   RepairTotals repaired;
 };
 
-// Reads every chunk, repairs what is damaged or missing, and removes chunks that no block has.
+// Takes in new disks of a shared store, reads every chunk, repairs what is damaged or missing, and
+// removes chunks that no block has. In a shared store it ends the tokens of writers that are dead,
+// and waits for their leases if there are such writers.
 Result<ScrubTotals> scrub_store(Store& store);
 
 // Moves all chunks of a server to others. If the server is gone, they are recovered from the other

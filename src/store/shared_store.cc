@@ -37,6 +37,14 @@ Result<Overview> overview_of(RemoteLog& log) {
   return unpack_overview(answer.bytes);
 }
 
+// True if a server has an empty disk, or one that was not taken in fully.
+bool has_new_disk(const ServerDescription& found, const StoreFile& file,
+                  const ServerRecord& record) {
+  const FolderIdentity& identity = found.identity;
+  return identity.store == 0 || (identity.store == file.id && identity.server == record.name &&
+                                 identity.incarnation == record.incarnation + 1);
+}
+
 // Returns why a server cannot be used, or "".
 std::string why_not(const Result<ServerDescription>& found, const StoreFile& file,
                     const ServerRecord& record) {
@@ -45,7 +53,8 @@ std::string why_not(const Result<ServerDescription>& found, const StoreFile& fil
   if (identity.store != file.id || identity.server != record.name) {
     return fmt::format("{} serves {}", record.address,
                        identity.store == 0
-                           ? "no store; start it with --join, and it is taken as a new disk"
+                           ? "no store yet; the next scrub takes its disk in, unless the server is "
+                             "drained or the old disk is needed: then scrub --new-disk does"
                            : identity.server + " of " + identity.store_name);
   }
   if (identity.incarnation == record.incarnation) return "";
@@ -85,6 +94,28 @@ Result<std::vector<ServerDescription>> describe_free_servers(const Peers& peers)
   return servers;
 }
 
+Status apply_create(RemoteLog log, const MetadataCommand& create) {
+  TRIREME_TRY(answer, log.apply(pack_command(create), Deadline::after(kMetadataS)));
+  TRIREME_TRY(tokens, unpack_tokens(answer.bytes));
+  static_cast<void>(tokens);
+  return Done{};
+}
+
+// Makes servers give up a store whose creation has failed. Returns the error, with the servers that
+// could not be reached.
+Error give_up(const Peers& peers, size_t num_asked, uint64_t store, const Error& error) {
+  std::string left;
+  for (size_t server = 0; server < num_asked; ++server) {
+    const Result<StoreReply> done =
+        peers[server]->ask({.op = StoreOp::Release, .store = store}, kAssignS);
+    if (!done.ok()) left += (left.empty() ? "" : ", ") + peers[server]->address();
+  }
+  if (left.empty()) return error;
+  return Error{error.kind, fmt::format("{}; these servers may still belong to the store that was "
+                                       "not made, so empty their folders and start them again: {}",
+                                       error.message, left)};
+}
+
 }  // namespace
 
 Status create_shared_store(StoreFile& file, const std::vector<std::string>& servers,
@@ -118,16 +149,12 @@ Status create_shared_store(StoreFile& file, const std::vector<std::string>& serv
   }
   for (size_t server = 0; server < assigned.size(); ++server) {
     assigned[server].log_servers = log_servers;
-    TRIREME_TRY(done,
-                peers[server]->ask(
-                    {.op = StoreOp::Assign, .text = pack_description(assigned[server])}, kAssignS));
-    static_cast<void>(done);
+    const Result<StoreReply> done = peers[server]->ask(
+        {.op = StoreOp::Assign, .text = pack_description(assigned[server])}, kAssignS);
+    if (!done.ok()) return give_up(peers, server + 1, file.id, done.error());
   }
-  RemoteLog log(file.servers, secret, file.id);
-  TRIREME_TRY(answer, log.apply(pack_command(create), Deadline::after(kMetadataS)));
-  TRIREME_TRY(tokens, unpack_tokens(answer.bytes));
-  static_cast<void>(tokens);
-  return Done{};
+  const Status created = apply_create(RemoteLog(file.servers, secret, file.id), create);
+  return created.ok() ? created : give_up(peers, peers.size(), file.id, created.error());
 }
 
 Result<StoreFile> find_shared_store(const std::string& address, const std::string& secret) {
@@ -178,20 +205,68 @@ void Store::open_servers(const Overview& overview) {
     auto peer = std::make_shared<StorePeer>(addresses_[server], secret_of_store(options_.secret));
     peers_.push_back(peer);
     work_.add([this, &overview, &mutex, &has_news, &num_open, peer, server] {
-      const ServerRecord& record = overview.servers[server];
-      std::string why = why_not(description_of(*peer), file_, record);
+      const Result<ServerDescription> found = description_of(*peer);
       const std::lock_guard lock(mutex);
-      if (why.empty()) {
-        targets_[server] = std::make_unique<RemoteChunks>(
-            peer, RemoteChunks::Fence{file_.id, record.incarnation, maintainer_});
-      }
-      why_unusable_[server] = std::move(why);
+      add_server(server, overview.servers[server], found);
       --num_open;
       has_news.notify_all();
     });
   }
   std::unique_lock lock(mutex);
   has_news.wait(lock, [&] { return num_open == 0; });
+}
+
+void Store::add_server(size_t server, const ServerRecord& record,
+                       const Result<ServerDescription>& found) {
+  std::string why = why_not(found, file_, record);
+  if (why.empty()) {
+    targets_[server] = std::make_unique<RemoteChunks>(
+        peers_[server], RemoteChunks::Fence{file_.id, record.incarnation, maintainer_});
+    log_servers_ = found->log_servers;
+  } else if (found.ok() && has_new_disk(*found, file_, record)) {
+    new_disks_.push_back({server, *found});
+  }
+  why_unusable_[server] = std::move(why);
+}
+
+Status Store::take_in_new_disks() {
+  TRIREME_TRY(overview, overview());
+  for (const NewDisk& disk : std::exchange(new_disks_, {})) {
+    const ServerRecord& record = overview.servers[disk.server];
+    if (record.state == ServerState::Drained && !options_.takes_new_disks) continue;
+    const Status status = take_in_new_disk(disk, record);
+    if (!status.ok()) why_unusable_[disk.server] = status.error().message;
+  }
+  return Done{};
+}
+
+// The server stores the number of its disk before the metadata do. After a crash between the two,
+// the next scrub tells the metadata again. A server that has kept metadata has lost its votes with
+// the old disk, so it keeps none on the new one.
+Status Store::take_in_new_disk(const NewDisk& disk, ServerRecord record) {
+  ++record.incarnation;
+  record.capacity_bytes = disk.description.free_bytes;
+  if (options_.takes_new_disks) record.state = ServerState::Active;
+  ServerDescription assigned = disk.description;
+  assigned.identity = {.store = file_.id,
+                       .store_name = file_.name,
+                       .server = record.name,
+                       .incarnation = record.incarnation};
+  assigned.log_servers = log_servers_without(log_servers_, record.address);
+  if (assigned.log_servers.empty()) return damaged("no server that keeps the metadata is known");
+  if (disk.description.identity.store == 0) {
+    TRIREME_TRY(done, peers_[disk.server]->ask(
+                          {.op = StoreOp::Assign, .text = pack_description(assigned)}, kAssignS));
+    static_cast<void>(done);
+  }
+  MetadataCommand change{.kind = CommandKind::Server};
+  change.servers.push_back(record);
+  change.server_index = int32_t(disk.server);
+  TRIREME_TRY_DONE(this->change(std::move(change)));
+  targets_[disk.server] = std::make_unique<RemoteChunks>(
+      peers_[disk.server], RemoteChunks::Fence{file_.id, record.incarnation, maintainer_});
+  why_unusable_[disk.server].clear();
+  return Done{};
 }
 
 }  // namespace trireme

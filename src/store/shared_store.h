@@ -11,8 +11,8 @@ namespace trireme {
 // Makes a store of servers that belong to no store yet. `servers` has their addresses, `domains`
 // the failure domain of each; if it is empty, each host is one. The first five servers keep the
 // metadata, or the first three if there are fewer than five, or the first one; their addresses are
-// written to `file.servers`. After an error some servers may belong to the new store, and need
-// empty folders.
+// written to `file.servers`. After an error the servers belong to no store again; those that do not
+// answer any more are named, and need empty folders.
 Status create_shared_store(StoreFile& file, const std::vector<std::string>& servers,
                            const std::vector<std::string>& domains, const StoreOptions& options);
 

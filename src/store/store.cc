@@ -8,6 +8,7 @@
 
 #include "comm/tcp/socket.h"
 #include "store/chunk_folder.h"
+#include "store/folder_undo.h"
 #include "store/mirrored_log.h"
 #include "store/mount_point.h"
 
@@ -15,6 +16,8 @@ namespace trireme {
 namespace {
 
 constexpr double kDeadlineS = 60.0;
+// After so long, a server that fails to remove chunks is left to a later collection.
+constexpr double kGarbageS = 10.0;
 
 std::string server_name(size_t server) { return "s" + std::to_string(server); }
 
@@ -68,6 +71,7 @@ Status Store::create(const StoreFile& file, const std::vector<std::string>& doma
                     "with --dirs, or take a smaller code",
                     text_of(file.code), file.code.num_chunks(), file.dirs.size()));
   }
+  FolderUndo undo(file.id);
   MetadataCommand create{.kind = CommandKind::Create};
   create.number = drawn_number();
   create.facts.id = file.id;
@@ -76,12 +80,7 @@ Status Store::create(const StoreFile& file, const std::vector<std::string>& doma
   create.facts.most_chunk_bytes = options.most_chunk_bytes;
   for (size_t server = 0; server < file.dirs.size(); ++server) {
     const std::string& folder = file.dirs[server];
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error) return damaged(fmt::format("{}: cannot create: {}", folder, error.message()));
-    if (!is_empty_folder(folder)) {
-      return usage(folder + " is not an empty folder; each disk of a store begins empty");
-    }
+    TRIREME_TRY_DONE(undo.make_folder(folder));
     create.servers.push_back({.name = server_name(server),
                               .address = folder,
                               .domain = domains.empty() ? server_name(server) : domains[server],
@@ -101,6 +100,7 @@ Status Store::create(const StoreFile& file, const std::vector<std::string>& doma
   TRIREME_TRY(answer, log->apply(pack_command(create), Deadline::after(kDeadlineS)));
   TRIREME_TRY(tokens, unpack_tokens(answer.bytes));
   static_cast<void>(tokens);
+  undo.keep();
   return Done{};
 }
 
@@ -257,9 +257,9 @@ Status Store::change(MetadataCommand command) {
   return Done{};
 }
 
-Result<Overview> Store::overview() {
-  TRIREME_TRY(answer, log_->query(pack_question({.kind = QuestionKind::Overview}),
-                                  Deadline::after(kDeadlineS)));
+Result<Overview> Store::overview(int first_server) {
+  const MetadataQuestion question{.kind = QuestionKind::Overview, .number = uint64_t(first_server)};
+  TRIREME_TRY(answer, log_->query(pack_question(question), Deadline::after(kDeadlineS)));
   return unpack_overview(answer.bytes);
 }
 
@@ -295,20 +295,31 @@ std::string Store::describe(int server) const {
 
 Status Store::collect_garbage() {
   if (is_shared() && maintainer_ == 0) return Done{};
-  for (;;) {
-    TRIREME_TRY(overview, overview());
-    std::vector<Garbage> removed;
+  TRIREME_TRY(overview, overview());
+  if (overview.garbage.empty()) return Done{};
+  for (int server = 0; server < num_servers(); ++server) {
+    if (target(server) != nullptr) TRIREME_TRY_DONE(collect_garbage_of(server));
+  }
+  return Done{};
+}
+
+Status Store::collect_garbage_of(int server) {
+  const Deadline patience = Deadline::after(kGarbageS);
+  for (bool is_over = false; !is_over;) {
+    TRIREME_TRY(overview, overview(server));
+    MetadataCommand collect{.kind = CommandKind::Collect};
     for (const Garbage& garbage : overview.garbage) {
-      ChunkTarget* const from = target(garbage.server);
-      if (from != nullptr && from->remove({garbage.block, garbage.chunk}).ok()) {
-        removed.push_back(garbage);
+      if (garbage.server != server || is_over) break;
+      if (target(server)->remove({garbage.block, garbage.chunk}).ok()) {
+        collect.garbage.push_back(garbage);
+      } else {
+        is_over = patience.left_ms() == 0;  // each failure may take until a deadline
       }
     }
-    if (removed.empty()) return Done{};
-    MetadataCommand collect{.kind = CommandKind::Collect};
-    collect.garbage = std::move(removed);
+    if (collect.garbage.empty()) return Done{};
     TRIREME_TRY_DONE(change(std::move(collect)));
   }
+  return Done{};
 }
 
 }  // namespace trireme

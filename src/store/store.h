@@ -32,6 +32,8 @@ struct StoreOptions {
   bool takes_new_disks = false;
   uint32_t most_chunk_bytes = uint32_t(kMostChunkBytes);  // of a new store
   double straggler_s = 2.0;  // a chunk that takes so much longer than the others is left out
+  // A writer to servers that has not renewed its tokens for so long is taken for dead by a scrub.
+  double lease_s = 120.0;
 };
 
 // An open store: its metadata, and the disks of its chunks. put_files(), get_file(), repair() and
@@ -39,7 +41,8 @@ struct StoreOptions {
 class Store {
  public:
   // Makes the folders that do not exist, and refuses those that are not empty. `domains` has the
-  // failure domain of each folder. If it is empty, each folder is a domain of its own.
+  // failure domain of each folder. If it is empty, each folder is a domain of its own. After an
+  // error the folders are as before.
   static Status create(const StoreFile& file, const std::vector<std::string>& domains,
                        const StoreOptions& options);
   // Opening for writing also takes in empty disks that have replaced others, whose chunks are then
@@ -52,6 +55,8 @@ class Store {
   const StoreFile& file() const { return file_; }
   const StoreCode& code() const { return file_.code; }
   double straggler_s() const { return options_.straggler_s; }
+  double lease_s() const { return options_.lease_s; }
+  uint64_t maintainer() const { return maintainer_; }
   WorkQueue& queue() { return work_; }
   ReadTimes& read_times() { return read_times_; }
 
@@ -59,7 +64,8 @@ class Store {
   Result<std::vector<uint64_t>> command(MetadataCommand command);
   // The same for a command that has no tokens as its answer.
   Status change(MetadataCommand command);
-  Result<Overview> overview();
+  // With the garbage of this server and of those behind it.
+  Result<Overview> overview(int first_server = 0);
   Result<FileAnswer> ask(const MetadataQuestion& question);
   // Returns all files at or below a path; of the whole store if the path is "".
   Result<std::vector<WrittenFile>> files(const std::string& path);
@@ -74,15 +80,33 @@ class Store {
   // The name of a server, with the reason if it cannot be used.
   std::string describe(int server) const;
 
-  // Removes chunks that no file needs any more. In a shared store only the maintainer does so; for
-  // other clients nothing happens.
+  // Removes chunks that no file needs any more. Those that a server does not remove now stay
+  // garbage, and a later call comes back to them. In a shared store only the maintainer does so;
+  // for other clients nothing happens.
   Status collect_garbage();
+
+  // Servers that run with an empty disk at the address of one whose disk is gone.
+  bool has_new_disks() const { return !new_disks_.empty(); }
+  // True if all empty disks are wanted, also those of drained servers.
+  bool takes_new_disks() const { return options_.takes_new_disks; }
+  // Makes these the disks of their servers. Their chunks are then in the queue for repair. Only the
+  // maintainer does so.
+  Status take_in_new_disks();
 
  private:
   Store(const StoreFile& file, const StoreOptions& options, std::vector<std::string> addresses);
   static Result<std::unique_ptr<Store>> open_shared(const StoreFile& file,
                                                     const StoreOptions& options);
+  // A server that was asked who it is.
+  struct NewDisk {
+    size_t server = 0;
+    ServerDescription description;
+  };
   void open_servers(const Overview& overview);
+  void add_server(size_t server, const ServerRecord& record,
+                  const Result<ServerDescription>& found);
+  Status take_in_new_disk(const NewDisk& disk, ServerRecord record);
+  Status collect_garbage_of(int server);
   Status open_log();
   Status open_targets(const Overview& overview);
   Status take_in_replaced(const Overview& overview);
@@ -101,6 +125,8 @@ class Store {
   const std::vector<std::string> addresses_;  // of the servers: their folders, or HOST:PORT
   uint64_t maintainer_ = 0;                   // token of this maintainer of a shared store
   std::vector<int> replaced_;  // servers with an empty disk, or one that was not taken in fully
+  std::vector<NewDisk> new_disks_;      // the same of a shared store
+  std::vector<LogServer> log_servers_;  // of a shared store: those that keep the metadata
   ReadTimes read_times_;
   WorkQueue work_;
 };

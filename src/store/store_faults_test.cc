@@ -67,11 +67,23 @@ class SeededFaults : public DiskFaults {
     const uint64_t size = std::filesystem::file_size(path, error);
     synced_bytes_.try_emplace(path, error ? 0 : size);
   }
+  // What was not synced of PATH.new or PATH.NUMBER.new is not synced of PATH either.
+  void note_rename(const std::string& path, bool is_chunk) {
+    synced_bytes_.erase(path);
+    const auto fresh = synced_bytes_.lower_bound(path + ".");
+    if (fresh != synced_bytes_.end() && fresh->first.starts_with(path + ".") &&
+        fresh->first.ends_with(".new")) {
+      synced_bytes_[path] = fresh->second;
+      synced_bytes_.erase(fresh);
+    }
+    if (is_chunk) unsynced_names_.insert(path);
+  }
   void note(DiskCall call, const std::string& path) {
     const bool is_chunk = path.find("/chunks/") != std::string::npos;
     if (call == DiskCall::Create && is_chunk) unsynced_names_.insert(path);
     if (call == DiskCall::Write) note_write(path);
     if (call == DiskCall::Sync) synced_bytes_.erase(path);
+    if (call == DiskCall::Rename) note_rename(path, is_chunk);
     if (call == DiskCall::SyncFolder) {
       std::erase_if(unsynced_names_, [&](const std::string& name) {
         return std::filesystem::path(name).parent_path() == path;

@@ -71,6 +71,12 @@ std::string log_address_behind(const std::string& address) {
   return fmt::format("{}:{}", address.substr(0, colon), port == 0 ? 0 : port + 1);
 }
 
+Result<Overview> overview_from(RemoteLog& log) {
+  TRIREME_TRY(answer,
+              log.query(pack_question({.kind = QuestionKind::Overview}), Deadline::after(kJoinS)));
+  return unpack_overview(answer.bytes);
+}
+
 Status check_listen(const std::string& address) {
   const bool is_any = address.starts_with("0.0.0.0:") || address.starts_with("[::]:");
   if (!is_any && address.find(':') != std::string::npos) return Done{};
@@ -102,7 +108,8 @@ Status StoreServer::start() {
   TRIREME_TRY(lock, FileLock::take(folder + "/lock"));
   lock_ = std::make_unique<FileLock>(std::move(lock));
   std::string listen = options_.listen;
-  std::string log_listen = log_address_behind(listen);
+  std::string log_listen =
+      options_.log_listen.empty() ? log_address_behind(listen) : options_.log_listen;
   const bool is_known = fs::exists(folder + "/store.json");
   if (is_known) {
     TRIREME_TRY(identity, read_identity(folder));
@@ -153,11 +160,16 @@ Status StoreServer::start_log() {
     options.raft.first_members.servers.push_back({id, of_log.log_address});
     if (of_log.address == description_.address) options.raft.id = id;
   }
-  if (options.raft.id == 0) return Done{};  // others keep the metadata
+  if (options.raft.id == 0) {  // others keep the metadata
+    log_listener_ = Socket();
+    return Done{};
+  }
   options.raft.seed = std::random_device()();
-  metadata_ = std::make_unique<Metadata>();
-  TRIREME_TRY(log, RaftServer::open(std::move(options), std::move(log_listener_), *metadata_));
-  log_ = std::move(log);
+  auto running = std::make_shared<LogOfServer>();
+  TRIREME_TRY(log,
+              RaftServer::open(std::move(options), std::move(log_listener_), running->metadata));
+  running->log = std::move(log);
+  log_ = std::move(running);
   return Done{};
 }
 
@@ -173,12 +185,10 @@ Status StoreServer::join_store(bool is_known) {
     return usage(
         fmt::format("{} belongs to another store than {}", options_.folder, options_.join));
   }
-  for (const LogServer& server : theirs.log_servers) {
-    if (is_known || server.address != description_.address) continue;
-    return usage(fmt::format(
-        "{} keeps metadata of the store, and the new folder has lost them together with its votes; "
-        "start the server at another address, as a new server of the store",
-        description_.address));
+  // A server that kept metadata has lost its votes with the old disk. If it voted again without
+  // them, an acknowledged command could be lost. So it keeps none on the new disk.
+  if (!is_known) {
+    theirs.log_servers = log_servers_without(theirs.log_servers, description_.address);
   }
   std::vector<std::string> addresses;
   for (const LogServer& server : theirs.log_servers) addresses.push_back(server.address);
@@ -186,22 +196,31 @@ Status StoreServer::join_store(bool is_known) {
   return enter_metadata(log, theirs, is_known);
 }
 
-Status StoreServer::enter_metadata(RemoteLog& log, ServerDescription theirs, bool is_known) {
-  TRIREME_TRY(answer,
-              log.query(pack_question({.kind = QuestionKind::Overview}), Deadline::after(kJoinS)));
-  TRIREME_TRY(overview, unpack_overview(answer.bytes));
+Status StoreServer::enter_metadata(RemoteLog& log, const ServerDescription& theirs, bool is_known) {
+  const Deadline deadline = Deadline::after(kJoinS);
+  for (;;) {
+    TRIREME_TRY(has_entered, try_to_enter(log, theirs, is_known));
+    if (has_entered) return Done{};
+    if (deadline.left_ms() == 0) {
+      return Error{ErrorKind::Runtime,
+                   description_.address +
+                       ": other servers joined first, again and again; start the server once more"};
+    }
+  }
+}
+
+Result<bool> StoreServer::try_to_enter(RemoteLog& log, ServerDescription theirs, bool& is_known) {
+  TRIREME_TRY(overview, overview_from(log));
   const auto known =
       std::ranges::find(overview.servers, description_.address, &ServerRecord::address);
   const bool is_new = known == overview.servers.end();
-  // If two servers join at the same moment, both take the same index. So the metadata refuse one of
-  // them, which must be started again.
   ServerRecord record = is_new ? ServerRecord{.name = description_.address,
                                               .address = description_.address,
                                               .domain = host_of(description_.address)}
                                : *known;
   if (is_known && !is_new) {
     const uint64_t mine = description_.identity.incarnation;
-    if (mine == record.incarnation) return Done{};
+    if (mine == record.incarnation) return true;
     if (mine < record.incarnation) {
       return usage(fmt::format(
           "{} has disk {} of {}, and disk {} is in use; empty the folder, and start the server "
@@ -216,14 +235,18 @@ Status StoreServer::enter_metadata(RemoteLog& log, ServerDescription theirs, boo
   theirs.identity.server = record.name;
   theirs.identity.incarnation = record.incarnation;
   if (!is_known) TRIREME_TRY_DONE(become(theirs));
+  is_known = true;
   MetadataCommand command{.kind = CommandKind::Server};
   command.number = drawn_number();
   command.server_index = int32_t(known - overview.servers.begin());
   command.servers.push_back(record);
   TRIREME_TRY(applied, log.apply(pack_command(command), Deadline::after(kJoinS)));
-  TRIREME_TRY(tokens, unpack_tokens(applied.bytes));
-  static_cast<void>(tokens);
-  return Done{};
+  const Result<std::vector<uint64_t>> entered = unpack_tokens(applied.bytes);
+  if (entered.ok()) return true;
+  // Of several servers that join at the same moment, one gets the index that all of them saw.
+  TRIREME_TRY(now, overview_from(log));
+  if (is_new && now.servers.size() > overview.servers.size()) return false;
+  return entered.error();
 }
 
 StoreServer::~StoreServer() = default;
@@ -233,6 +256,17 @@ ServerDescription StoreServer::description() {
   ServerDescription description = description_;
   description.free_bytes = free_bytes_of(options_.folder);
   return description;
+}
+
+bool StoreServer::has_lost_disk() {
+  const std::lock_guard lock(mutex_);
+  return has_lost_disk_locked();
+}
+
+bool StoreServer::has_lost_disk_locked() const {
+  std::error_code error;
+  const bool is_there = fs::exists(options_.folder + "/store.json", error);
+  return description_.identity.store != 0 && !is_there && !error;
 }
 
 }  // namespace trireme

@@ -16,12 +16,19 @@ namespace trireme {
 
 class RemoteLog;
 
+// The copy of the metadata that a server keeps.
+struct LogOfServer {
+  Metadata metadata;  // outlives the log that applies commands to it
+  std::unique_ptr<RaftServer> log;
+};
+
 struct StoreServerOptions {
   std::string folder;
   std::string listen = "127.0.0.1:0";  // others reach the server at this address
   std::string secret;
   std::string join;  // any server of a store that an empty folder joins; "": it waits for a store
-  TcpLog log;        // gets sentences for an operator; may be empty
+  std::string log_listen = {};  // for its copy of the metadata; "": the port after that of `listen`
+  TcpLog log;                   // gets sentences for an operator; may be empty
 };
 
 // A server of the chunks in one folder, best on a disk of its own. The first servers of a store
@@ -40,6 +47,8 @@ class StoreServer {
   // HOST:PORT. It does not change, so no lock is needed.
   const std::string& address() const { return description_.address; }
   ServerDescription description();
+  // True if the folder was one of a store and is not any more, because its disk is gone.
+  bool has_lost_disk();
 
  private:
   explicit StoreServer(StoreServerOptions options) : options_(std::move(options)) {}
@@ -48,20 +57,25 @@ class StoreServer {
   Status start_log();
   // Makes an empty folder that of the server which `description` names.
   Status become(const ServerDescription& description);
+  bool has_lost_disk_locked() const;
   // Joins the store of options_.join. `is_known`: the folder belongs to the store already, and the
   // metadata may not know its disk yet.
   Status join_store(bool is_known);
   // Tells the metadata of this server and its disk. `theirs` describes a server of the store.
-  Status enter_metadata(RemoteLog& log, ServerDescription theirs, bool is_known);
+  Status enter_metadata(RemoteLog& log, const ServerDescription& theirs, bool is_known);
+  // Returns false if another server has joined at the same moment, so that this one must try again.
+  Result<bool> try_to_enter(RemoteLog& log, ServerDescription theirs, bool& is_known);
 
   Visits::Serve serves_visitor();
   Status serve_one(const Socket& socket, std::span<std::byte> buffer);
   StoreReply answer(const StoreRequest& request, std::span<std::byte> payload,
                     std::span<const std::byte>& back);
-  Status check_fence(const StoreRequest& request);
+  // Returns the chunks, or why the request is refused.
+  Result<std::shared_ptr<ChunkFolder>> check_fence(const StoreRequest& request);
   Status raise_epoch(uint64_t epoch);
   Status assign(const StoreRequest& request);
-  Result<StoreReply> list(const StoreRequest& request);
+  Status release(const StoreRequest& request);
+  static Result<StoreReply> list(ChunkFolder& chunks, const StoreRequest& request);
   Result<StoreReply> ask_log(const StoreRequest& request);
 
   const StoreServerOptions options_;
@@ -69,14 +83,12 @@ class StoreServer {
   std::unique_ptr<Reception> reception_;  // empty once visitors are received
   Socket log_listener_;
 
-  // Guards everything up to the empty line. `chunks_` is set once, so a request that has passed
-  // check_fence() uses it without the lock.
+  // Guards everything up to the empty line. Requests use the chunks and the log without the lock.
   std::mutex mutex_;
   ServerDescription description_;
-  uint64_t epoch_ = 0;  // greatest token of a maintainer that was seen
-  std::shared_ptr<ChunkFolder> chunks_;
-  std::unique_ptr<Metadata> metadata_;
-  std::shared_ptr<RaftServer> log_;
+  uint64_t epoch_ = 0;                   // greatest token of a maintainer that was seen
+  std::shared_ptr<ChunkFolder> chunks_;  // shared with requests under way
+  std::shared_ptr<LogOfServer> log_;     // likewise; null: others keep the metadata
 
   // Held by the requests of a maintainer that are served, and alone while epoch_ rises.
   std::shared_mutex maintenance_;

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <thread>
 
 #include "base/failure.h"
+#include "base/remove_folder.h"
 #include "store/buffer_pool.h"
 #include "store/disk_file.h"
 #include "store/mount_point.h"
@@ -15,6 +18,19 @@ namespace trireme {
 namespace {
 
 constexpr double kRequestS = 30.0;  // at most, to receive a request, for the log, or for a reply
+constexpr double kReleaseS = 5.0;   // for requests that use the log of a store that is given up
+
+Error disk_is_lost(const std::string& address) {
+  return {ErrorKind::Runtime, address + ": its disk is gone, because its folder has no store.json"};
+}
+
+Result<Socket> listen_until(const std::string& address, Deadline deadline) {
+  for (;;) {
+    Result<Socket> listener = listen_at(address);
+    if (listener.ok() || deadline.left_ms() == 0) return listener;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
 
 StoreReply reply_of(const Error& error) { return {.error = error}; }
 StoreReply reply_of(const Status& status) {
@@ -44,26 +60,31 @@ Status StoreServer::serve_one(const Socket& socket, std::span<std::byte> buffer)
 
 StoreReply StoreServer::answer(const StoreRequest& request, std::span<std::byte> payload,
                                std::span<const std::byte>& back) {
-  if (request.op == StoreOp::Describe) return {.text = pack_description(description())};
+  if (request.op == StoreOp::Describe) {
+    if (has_lost_disk()) return reply_of(disk_is_lost(address()));
+    return {.text = pack_description(description())};
+  }
   if (request.op == StoreOp::Assign) return reply_of(assign(request));
+  if (request.op == StoreOp::Release) return reply_of(release(request));
   if (request.op == StoreOp::Apply || request.op == StoreOp::Query) {
     return reply_of(ask_log(request));
   }
   std::shared_lock maintains(maintenance_, std::defer_lock);
-  Status fence = check_fence(request);
-  if (fence.ok() && request.epoch != 0) {
-    fence = raise_epoch(request.epoch);
+  Result<std::shared_ptr<ChunkFolder>> fenced = check_fence(request);
+  if (fenced.ok() && request.epoch != 0) {
+    const Status raised = raise_epoch(request.epoch);
     maintains.lock();
-    if (fence.ok()) fence = check_fence(request);
+    fenced = raised.ok() ? check_fence(request) : raised.error();
   }
-  if (!fence.ok()) return reply_of(fence.error());
+  if (!fenced.ok()) return reply_of(fenced.error());
+  ChunkFolder& chunks = **fenced;
   if (request.op == StoreOp::Write) {
-    return reply_of(chunks_->write(request.chunk, payload, request.checksum));
+    return reply_of(chunks.write(request.chunk, payload, request.checksum));
   }
-  if (request.op == StoreOp::Remove) return reply_of(chunks_->remove(request.chunk));
-  if (request.op == StoreOp::List) return reply_of(list(request));
+  if (request.op == StoreOp::Remove) return reply_of(chunks.remove(request.chunk));
+  if (request.op == StoreOp::List) return reply_of(list(chunks, request));
   const auto bytes = payload.first(request.chunk_bytes);
-  const ChunkRead read = chunks_->read(request.chunk, bytes, request.checksum);
+  const ChunkRead read = chunks.read(request.chunk, bytes, request.checksum);
   if (read.state == ChunkState::Intact) back = bytes;
   return {.state = read.state, .text = read.why};
 }
@@ -85,7 +106,7 @@ Status StoreServer::raise_epoch(uint64_t epoch) {
   return Done{};
 }
 
-Status StoreServer::check_fence(const StoreRequest& request) {
+Result<std::shared_ptr<ChunkFolder>> StoreServer::check_fence(const StoreRequest& request) {
   const std::lock_guard lock(mutex_);
   const FolderIdentity& mine = description_.identity;
   if (chunks_ == nullptr || request.store != mine.store) {
@@ -101,7 +122,9 @@ Status StoreServer::check_fence(const StoreRequest& request) {
         "{}: a newer command maintains the store, so this one is of an old epoch; run it again",
         description_.address));
   }
-  return Done{};
+  // A write must not make an empty disk one that is not empty.
+  if (has_lost_disk_locked()) return disk_is_lost(description_.address);
+  return chunks_;
 }
 
 Status StoreServer::assign(const StoreRequest& request) {
@@ -124,8 +147,37 @@ Status StoreServer::assign(const StoreRequest& request) {
   return become(wanted);
 }
 
-Result<StoreReply> StoreServer::list(const StoreRequest& request) {
+// The creation of the store has failed on another server. The identity goes last, because a folder
+// without it counts as empty.
+Status StoreServer::release(const StoreRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const FolderIdentity& mine = description_.identity;
+  if (mine.store == 0) return Done{};
+  if (mine.store != request.store) {
+    return usage(fmt::format("{} serves {}, not the store that was meant", description_.address,
+                             mine.store_name));
+  }
   TRIREME_TRY(names, chunks_->list());
+  if (!names.empty()) return usage(description_.address + " has chunks, so its store was made");
+  if (log_ != nullptr) {
+    log_.reset();
+    // Requests under way hold the log, and with it the port, until they end.
+    TRIREME_TRY(listener, listen_until(description_.log_address, Deadline::after(kReleaseS)));
+    log_listener_ = std::move(listener);
+  }
+  for (const char* name : {"/log", "/chunks"}) remove_folder(options_.folder + name);
+  for (const char* name : {"/log.json", "/epoch", "/store.json"}) {
+    std::filesystem::remove(options_.folder + name);
+  }
+  chunks_.reset();
+  epoch_ = 0;
+  description_.identity = {};
+  description_.log_servers.clear();
+  return Done{};
+}
+
+Result<StoreReply> StoreServer::list(ChunkFolder& chunks, const StoreRequest& request) {
+  TRIREME_TRY(names, chunks.list());
   std::erase_if(names, [&](const ChunkName& name) { return name <= request.chunk; });
   const size_t count = std::min(names.size(), kMostListedChunks);
   std::ranges::partial_sort(names, names.begin() + ptrdiff_t(count));
@@ -134,7 +186,7 @@ Result<StoreReply> StoreServer::list(const StoreRequest& request) {
 }
 
 Result<StoreReply> StoreServer::ask_log(const StoreRequest& request) {
-  std::shared_ptr<RaftServer> log;
+  std::shared_ptr<LogOfServer> running;
   std::vector<LogServer> servers;
   {
     const std::lock_guard lock(mutex_);
@@ -144,15 +196,16 @@ Result<StoreReply> StoreServer::ask_log(const StoreRequest& request) {
           ErrorKind::Runtime,
           fmt::format("{} keeps no metadata of the store that was meant", description_.address)};
     }
-    log = log_;
+    running = log_;
     servers = description_.log_servers;
   }
-  if (log == nullptr) return StoreReply{.is_leader = false};
+  if (running == nullptr) return StoreReply{.is_leader = false};
+  RaftServer& log = *running->log;
   // A client chooses its deadline, but none may hold up the end of this server for longer.
   const Deadline deadline =
       Deadline::after(std::min(double(request.deadline_ms) * 1e-3, kRequestS));
-  Result<AppliedAnswer> answer = request.op == StoreOp::Apply ? log->apply(request.text, deadline)
-                                                              : log->query(request.text, deadline);
+  Result<AppliedAnswer> answer = request.op == StoreOp::Apply ? log.apply(request.text, deadline)
+                                                              : log.query(request.text, deadline);
   if (!answer.ok()) return answer.error();
   StoreReply reply{.is_leader = answer->is_leader, .text = std::move(answer->bytes)};
   const auto leader = std::ranges::find(servers, answer->leader, &LogServer::log_address);

@@ -116,6 +116,17 @@ TEST(Store, EveryFlippedByteOfAChunkIsFoundAndRepaired) {
   EXPECT_EQ(num_damaged, 3 * (64 + 50));
 }
 
+TEST(Store, AFileWithAnotherChecksumThanThatOfItsRecordIsAnError) {
+  const TestStore test({2, 1});
+  auto store = test.open();
+  ASSERT_TRUE(put_files(**store, {test.made("x", "some bytes")}).ok());
+  FileAnswer file = (*store)->ask({.kind = QuestionKind::File, .text = "x"}).value();
+  const FileSink ignore = [](std::span<const std::byte>) { return Status(Done{}); };
+  EXPECT_TRUE(get_file(**store, file, ignore).ok());
+  ++file.files[0].record.checksum;
+  EXPECT_FALSE(get_file(**store, file, ignore).ok());
+}
+
 TEST(Store, AFolderOfAnotherStoreAndADiskOfAnOldEpochAreRefused) {
   const TestStore test({2, 1}, 4), other({2, 1}, 4);
   StoreFile mixed = test.file;

@@ -24,6 +24,12 @@ ChunkName unpack_chunk(PackedReader& reader) {
 
 std::string secret_of_store(const std::string& secret) { return secret + "/store"; }
 
+std::vector<LogServer> log_servers_without(std::vector<LogServer> servers,
+                                           const std::string& address) {
+  std::erase_if(servers, [&](const LogServer& server) { return server.address == address; });
+  return servers;
+}
+
 std::string pack_request(const StoreRequest& request) {
   PackedWriter writer;
   writer.number(uint8_t(request.op)).number(request.deadline_ms).number(request.store);

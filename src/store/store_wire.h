@@ -30,8 +30,9 @@ enum class StoreOp : uint8_t {
   List,      // chunk: the reply has the names that follow this one
   Apply,     // text: a command for the metadata
   Query,     // text: a question to the metadata
+  Release,   // store: the server gives up a store whose creation has failed
 };
-inline constexpr StoreOp kLastStoreOp = StoreOp::Query;
+inline constexpr StoreOp kLastStoreOp = StoreOp::Release;
 
 struct StoreRequest {
   StoreOp op = StoreOp::Describe;
@@ -74,6 +75,10 @@ struct ServerDescription {
   int64_t free_bytes = 0;   // on its disk; 0: not known
   std::vector<LogServer> log_servers;
 };
+
+// Returns the servers that keep the metadata without the one at this address.
+std::vector<LogServer> log_servers_without(std::vector<LogServer> servers,
+                                           const std::string& address);
 
 std::string pack_request(const StoreRequest& request);
 Result<StoreRequest> unpack_request(std::string_view bytes);

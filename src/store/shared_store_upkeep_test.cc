@@ -1,0 +1,277 @@
+// What a store of servers does with lost disks, dead writers, and servers that join or fail while
+// it is made.
+
+#include <chrono>
+#include <thread>
+
+#include "store/shared_store_fixture.h"
+
+namespace trireme {
+namespace {
+
+class StoreUpkeep : public SharedStore {
+ protected:
+  void put(const std::string& path, const std::string& content) {
+    auto store = open(StoreAccess::Write);
+    ASSERT_TRUE(store.ok()) << store.error().message;
+    const auto put = put_files(**store, {made(path, content)});
+    ASSERT_TRUE(put.ok()) << put.error().message;
+  }
+  Result<ScrubTotals> scrub(StoreOptions options) {
+    options.access = StoreAccess::Maintain;
+    TRIREME_TRY(store, Store::open(file_, options));
+    return scrub_store(*store);
+  }
+  Result<ScrubTotals> scrub() { return scrub(options(StoreAccess::Maintain)); }
+  void expect_healthy(const std::string& path, const std::string& content) {
+    auto store = open(StoreAccess::Read);
+    ASSERT_TRUE(store.ok()) << store.error().message;
+    EXPECT_EQ(word_of(*health_of(**store)), "healthy");
+    EXPECT_EQ(content_of(**store, path).value(), content);
+  }
+  uint64_t incarnation_of(size_t server) {
+    auto store = open(StoreAccess::Read);
+    return store.ok() ? (*store)->overview()->servers[server].incarnation : 0;
+  }
+  std::string why_unusable(size_t server) {
+    auto store = open(StoreAccess::Read);
+    return store.ok() ? (*store)->why_unusable(int(server)) : store.error().message;
+  }
+  template <typename Condition>
+  static bool comes_true(const Condition& condition) {
+    const Deadline deadline = Deadline::after(30);
+    while (deadline.left_ms() > 0) {
+      if (condition()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return false;
+  }
+};
+
+// Server 0 keeps metadata, server 3 does not.
+TEST_F(StoreUpkeep, AnEmptyDiskBelowARunningServerJoinsByItselfAndAScrubFillsIt) {
+  for (size_t server = 0; server < 4; ++server) start_process(server);
+  ASSERT_TRUE(create().ok());
+  const std::string content = random_bytes(1, 90'000);
+  put("x", content);
+  for (const size_t server : {3, 0}) {
+    std::filesystem::rename(folder_of(server), root_ + "/away");
+    EXPECT_TRUE(comes_true([&] { return why_unusable(server) != ""; }));
+    // The same disk, mounted again, is no new one.
+    std::filesystem::rename(root_ + "/away", folder_of(server));
+    EXPECT_TRUE(comes_true([&] { return why_unusable(server) == ""; })) << why_unusable(server);
+    EXPECT_EQ(incarnation_of(server), 1u);
+    std::filesystem::rename(folder_of(server), root_ + "/gone" + std::to_string(server));
+    EXPECT_TRUE(comes_true([&] { return why_unusable(server) != ""; }));
+    std::filesystem::create_directories(folder_of(server));
+    EXPECT_TRUE(comes_true([&] { return incarnation_of(server) == 2; })) << why_unusable(server);
+    const auto totals = scrub();
+    ASSERT_TRUE(totals.ok()) << totals.error().message;
+    EXPECT_GT(totals->repaired.num_repaired, 0);
+    expect_healthy("x", content);
+  }
+  // The new disk of server 0 has no votes, so the others lead.
+  EXPECT_FALSE(std::filesystem::exists(folder_of(0) + "/log"));
+  EXPECT_NE(leader(), 0u);
+}
+
+TEST_F(StoreUpkeep, AScrubTakesInEmptyServersAtKnownAddressesUnlessTheOldDisksAreNeeded) {
+  for (size_t server = 0; server < 4; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  const std::string content = random_bytes(2, 90'000);
+  put("x", content);
+  const auto replace = [&](size_t server) {
+    servers_[server].reset();
+    std::filesystem::rename(folder_of(server), folder_of(server) + "-old");
+    start_here(server);
+  };
+  replace(3);
+  const auto totals = scrub();
+  ASSERT_TRUE(totals.ok()) << totals.error().message;
+  EXPECT_EQ(incarnation_of(3), 2u);
+  expect_healthy("x", content);
+  // The code bears the loss of one disk, and two are empty now.
+  replace(2);
+  std::filesystem::remove_all(folder_of(3) + "-old");
+  replace(3);
+  EXPECT_TRUE(scrub().ok());
+  EXPECT_EQ(incarnation_of(2), 1u);
+  EXPECT_EQ(incarnation_of(3), 2u);
+  EXPECT_NE(why_unusable(2).find("--new-disk"), std::string::npos) << why_unusable(2);
+  servers_[2].reset();
+  std::filesystem::remove_all(folder_of(2));
+  std::filesystem::rename(folder_of(2) + "-old", folder_of(2));
+  start_here(2);
+  EXPECT_TRUE(scrub().ok());
+  expect_healthy("x", content);
+  // With --new-disk, they are taken in all the same.
+  replace(2);
+  std::filesystem::remove_all(folder_of(3) + "-old");
+  replace(3);
+  StoreOptions taking = options(StoreAccess::Maintain);
+  taking.takes_new_disks = true;
+  const auto lost = scrub(taking);
+  ASSERT_TRUE(lost.ok()) << lost.error().message;
+  EXPECT_FALSE(lost->repaired.lost.empty());
+  EXPECT_EQ(incarnation_of(2), 2u);
+  EXPECT_EQ(incarnation_of(3), 4u);
+  // Server 2 kept metadata, and has no votes on its new disk.
+  EXPECT_FALSE(std::filesystem::exists(folder_of(2) + "/log"));
+}
+
+// Until it has ended, a server whose disk was exchanged must not make the new one look used.
+TEST_F(StoreUpkeep, AServerWhoseDiskIsGoneSaysSoAndWritesNothing) {
+  for (size_t server = 0; server < 4; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  auto store = open(StoreAccess::Write);
+  ASSERT_NE((*store)->target(3), nullptr);
+  std::filesystem::rename(folder_of(3), root_ + "/gone");
+  std::filesystem::create_directories(folder_of(3));
+  EXPECT_NE(why_unusable(3).find("its disk is gone"), std::string::npos) << why_unusable(3);
+  const std::string bytes = random_bytes(4, 100);
+  const auto chunk = std::as_bytes(std::span(bytes));
+  EXPECT_FALSE((*store)->target(3)->write({1, 0}, chunk, hash64(chunk)).ok());
+  EXPECT_TRUE(is_empty_folder(folder_of(3)));
+}
+
+TEST_F(StoreUpkeep, ADrainedServerWithANewDiskIsTakenInOnlyWhenThatIsAsked) {
+  for (size_t server = 0; server < 4; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  put("x", "some bytes");
+  {
+    auto store = open(StoreAccess::Maintain);
+    ASSERT_TRUE(drain_server(**store, "s3").ok());
+  }
+  servers_[3].reset();
+  std::filesystem::remove_all(folder_of(3));
+  start_here(3);
+  EXPECT_TRUE(scrub().ok());
+  EXPECT_EQ(incarnation_of(3), 1u);
+  StoreOptions taking = options(StoreAccess::Maintain);
+  taking.takes_new_disks = true;
+  EXPECT_TRUE(scrub(taking).ok());
+  EXPECT_EQ(incarnation_of(3), 2u);
+  EXPECT_EQ((*open(StoreAccess::Read))->overview()->servers[3].state, ServerState::Active);
+}
+
+TEST_F(StoreUpkeep, AScrubEndsTheTokensOfDeadWritersAndSparesThoseThatRenewThem) {
+  for (size_t server = 0; server < 3; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  const std::string bytes = random_bytes(4, 100);
+  const auto chunk = std::as_bytes(std::span(bytes));
+  auto store = open(StoreAccess::Write);
+  MetadataCommand begin{.kind = CommandKind::Begin};
+  begin.paths = {"dead", "alive"};
+  const auto tokens = (*store)->command(begin);
+  ASSERT_TRUE(tokens.ok()) << tokens.error().message;
+  for (const uint64_t token : *tokens) {
+    ASSERT_TRUE((*store)->target(0)->write({block_id(token, 0), 0}, chunk, hash64(chunk)).ok());
+  }
+  MetadataCommand renew{.kind = CommandKind::Renew};
+  renew.tokens = {tokens->back()};
+  std::atomic<bool> is_over = false;
+  std::thread writer([&] {
+    while (!is_over) {
+      EXPECT_TRUE((*store)->change(renew).ok());
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  StoreOptions maintaining = options(StoreAccess::Maintain);
+  maintaining.lease_s = 2.0;
+  const auto totals = scrub(maintaining);
+  is_over = true;
+  writer.join();
+  ASSERT_TRUE(totals.ok()) << totals.error().message;
+  EXPECT_EQ(totals->num_orphans, 1);
+  const auto names = (*store)->target(0)->list();
+  ASSERT_EQ(names->size(), 1u);
+  EXPECT_EQ(token_of_block(names->front().block), tokens->back());
+  // A writer that was only slow cannot commit any more, and hears so when it renews its token.
+  renew.tokens = {tokens->front()};
+  const Status refused = (*store)->change(renew);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("put the files again"), std::string::npos);
+}
+
+TEST_F(StoreUpkeep, ALongWriteRenewsItsTokens) {
+  for (size_t server = 0; server < 3; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  StoreOptions writing = options(StoreAccess::Write);
+  writing.lease_s = 0.0;  // each block is late
+  auto store = Store::open(file_, writing);
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  ASSERT_TRUE(put_files(**store, {made("x", random_bytes(3, 90'000))}).ok());
+  std::string log;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_of(0) + "/log")) {
+    std::stringstream part;
+    if (entry.is_regular_file()) part << std::ifstream(entry.path(), std::ios::binary).rdbuf();
+    log += part.str();
+  }
+  MetadataCommand renew{.kind = CommandKind::Renew};
+  renew.tokens = {1};
+  const std::string packed = pack_command(renew);
+  EXPECT_NE(log.find(packed.substr(packed.size() - 12)), std::string::npos);
+}
+
+TEST_F(StoreUpkeep, ACreationThatFailsHalfwayLeavesNothingBehind) {
+  for (size_t server = 0; server < 4; ++server) start_here(server);
+  const std::string obstacle = folder_of(2) + "/log.json";
+  std::filesystem::create_directories(obstacle + "/full");
+  const StoreFile before = file_;
+  const Status failed = create();
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().message.find("log.json"), std::string::npos) << failed.error().message;
+  EXPECT_EQ(failed.error().message.find("empty their folders"), std::string::npos);
+  for (size_t server = 0; server < 4; ++server) {
+    EXPECT_FALSE(std::filesystem::exists(folder_of(server) + "/store.json")) << server;
+    EXPECT_FALSE(std::filesystem::exists(folder_of(server) + "/log")) << server;
+  }
+  std::filesystem::remove_all(obstacle);
+  file_ = before;
+  file_.id = 0x79;
+  const Status created = create();
+  ASSERT_TRUE(created.ok()) << created.error().message;
+  // A server gives up no other store, and none that has chunks.
+  const auto gives_up = [&](size_t server, uint64_t store) {
+    StorePeer peer(addresses_[server], secret_of_store("secret"));
+    return peer.ask({.op = StoreOp::Release, .store = store}, 5.0).ok();
+  };
+  EXPECT_FALSE(gives_up(3, file_.id + 1));
+  put("x", "some bytes");
+  auto store = open(StoreAccess::Read);
+  for (size_t server = 0; server < 4; ++server) {
+    if ((*store)->target(int(server))->list()->empty()) continue;
+    EXPECT_FALSE(gives_up(server, file_.id)) << server;
+  }
+  expect_healthy("x", "some bytes");
+}
+
+TEST_F(StoreUpkeep, ServersThatJoinAtOnceAllJoin) {
+  for (size_t server = 0; server < 3; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  constexpr size_t kJoining = 6;
+  std::vector<std::string> refusals(kJoining);
+  std::vector<std::thread> threads;
+  servers_.resize(3 + kJoining);
+  for (size_t joining = 0; joining < kJoining; ++joining) {
+    threads.emplace_back([&, joining] {
+      auto started = StoreServer::open(options_of(3 + joining, addresses_[0]));
+      if (started.ok()) {
+        servers_[3 + joining] = std::move(*started);
+      } else {
+        refusals[joining] = started.error().message;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& refusal : refusals) EXPECT_EQ(refusal, "");
+  auto store = open(StoreAccess::Read);
+  const auto overview = (*store)->overview();
+  EXPECT_EQ(overview->servers.size(), 3 + kJoining);
+  for (int server = 0; server < int(overview->servers.size()); ++server) {
+    EXPECT_NE((*store)->target(server), nullptr) << (*store)->why_unusable(server);
+  }
+}
+
+}  // namespace
+}  // namespace trireme
