@@ -17,6 +17,13 @@ namespace {
 
 constexpr int64_t kMostHostFileBytes = int64_t{1} << 20;
 
+bool is_host_name(const std::string& name) {
+  return !name.empty() && name.front() != '-' && name.size() <= 253 &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == '@';
+         });
+}
+
 Result<int> slots_in(const std::string& text) {
   int slots = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
@@ -66,12 +73,7 @@ Result<NamedHost> host_in_line(const std::string& line) {
       host.slots = number;
     } else if (word.starts_with(kDomain) && host.domain.empty()) {
       host.domain = word.substr(kDomain.size());
-      if (!is_host_name(host.domain)) {
-        return usage(
-            fmt::format("\"{}\" is no name of a failure domain: expected letters, digits "
-                        "and . - _ @",
-                        host.domain));
-      }
+      TRIREME_TRY_DONE(check_domain(host.domain));
     } else {
       return usage("expected HOST or HOST:SLOTS, then slots=SLOTS or domain=NAME");
     }
@@ -81,11 +83,12 @@ Result<NamedHost> host_in_line(const std::string& line) {
 
 }  // namespace
 
-bool is_host_name(const std::string& name) {
-  return !name.empty() && name.front() != '-' && name.size() <= 253 &&
-         std::all_of(name.begin(), name.end(), [](unsigned char c) {
-           return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == '@';
-         });
+Status check_domain(const std::string& name) {
+  if (is_host_name(name)) return Done{};
+  return usage(
+      fmt::format("\"{}\" is no name of a failure domain: it has 1 to 253 letters, digits "
+                  "and . - _ @, and begins with no -",
+                  name));
 }
 
 Result<std::vector<NamedHost>> hosts_in(const std::string& list) {

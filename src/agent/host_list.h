@@ -14,8 +14,8 @@ struct NamedHost {
   std::string domain;  // what it fails together with, such as a rack; "": nothing
 };
 
-// True for letters, digits and the characters . - _ @; the name begins with no -.
-bool is_host_name(const std::string& name);
+// A usage error unless this is a name of a failure domain.
+Status check_domain(const std::string& name);
 
 // Reads "a,b:2,user@c": names with slots after a colon. An error says which entry is wrong.
 Result<std::vector<NamedHost>> hosts_in(const std::string& list);

@@ -43,8 +43,6 @@ int last_evidence_in(const std::string& run_dir) {
   return last;
 }
 
-// `class` has always been the kind here, but the class of the rules elsewhere. So a line has both
-// under names that mean the same everywhere: `kind` and `failure_class`.
 void take_evidence(const char* text, FailureEvidence& evidence) {
   const Result<nlohmann::json> json = parse_bounded_json(text);
   if (!json.ok() || !json->is_object()) return;
@@ -55,6 +53,8 @@ void take_evidence(const char* text, FailureEvidence& evidence) {
   }
 }
 
+// `class` has always been the kind here, but the class of the rules elsewhere. So a line has both
+// under names that mean the same everywhere: `kind` and `failure_class`.
 std::string failure_line(const JobFailure& failure, int number) {
   using Json = nlohmann::ordered_json;
   Json line = {{"class", failure.kind},

@@ -49,7 +49,11 @@ ClusterStages::OfDevice::OfDevice(const PlannedRun& of_all, int device, double m
     : run(run_on(of_all, device, memory_bytes)), search(run, sequences) {}
 
 ClusterStages::ClusterStages(const PlannedRun& run, int64_t sequences)
-    : device_of_(devices_of_ranks(run)) {
+    : device_of_(devices_of_ranks(run)), next_change_(device_of_.size()) {
+  for (int rank = run.num_ranks - 1, next = run.num_ranks; rank >= 0; --rank) {
+    next_change_[size_t(rank)] = next;
+    if (rank > 0 && device_of_[size_t(rank)] != device_of_[size_t(rank) - 1]) next = rank;
+  }
   for (std::vector<int>& devices : sets_of_devices(device_of_)) {
     mixes_.push_back(searches_of(run, devices, sequences));
     number_of_.emplace(std::move(devices), int(number_of_.size()));
@@ -73,8 +77,10 @@ std::vector<ClusterStages::OfDevice*> ClusterStages::searches_of(const PlannedRu
 }
 
 int ClusterStages::mix_of(int first_rank, int num_ranks) const {
-  const auto begin = device_of_.begin() + first_rank;
-  const std::set<int> devices(begin, begin + num_ranks);
+  std::set<int> devices;
+  for (int rank = first_rank; rank < first_rank + num_ranks; rank = next_change_[size_t(rank)]) {
+    devices.insert(device_of_[size_t(rank)]);
+  }
   return number_of_.at({devices.begin(), devices.end()});
 }
 
@@ -109,6 +115,15 @@ std::optional<StagePlan> ClusterStages::uniform_stage(int mix, const StageSearch
     if (!slowest || stage->seconds > slowest->seconds) slowest = std::move(stage);
   }
   return slowest;
+}
+
+double ClusterStages::uniform_seconds(int mix, const StageSearch::Uniform& uniform, int unit) {
+  double slowest_s = 0.0;
+  for (OfDevice* device : mixes_[size_t(mix)]) {
+    const auto stage = device->search.uniform_stage(uniform, unit, unit, 1);
+    slowest_s = std::max(slowest_s, stage ? stage->seconds : kImpossible);
+  }
+  return slowest_s;
 }
 
 }  // namespace trireme

@@ -35,6 +35,9 @@ class ClusterStages {
   // role.
   std::optional<StagePlan> uniform_stage(int mix, const StageSearch::Uniform& uniform,
                                          int first_unit, int last_unit, int in_flight);
+  // Returns the time of one unit in a uniform layout, whether it fits or not; kImpossible if some
+  // op cannot have its role.
+  double uniform_seconds(int mix, const StageSearch::Uniform& uniform, int unit);
 
  private:
   // All ranks have one device, with so much memory.
@@ -47,7 +50,8 @@ class ClusterStages {
   std::vector<OfDevice*> searches_of(const PlannedRun& run, const std::vector<int>& devices,
                                      int64_t sequences);
 
-  std::vector<int> device_of_;                                              // [rank]
+  std::vector<int> device_of_;    // [rank]
+  std::vector<int> next_change_;  // [rank] the next rank that has another device
   std::map<std::pair<int, double>, std::unique_ptr<OfDevice>> of_devices_;  // (device, bytes)
   std::map<std::vector<int>, int> number_of_;  // of a mix, by its devices, rising
   std::vector<std::vector<OfDevice*>> mixes_;  // [mix] its devices

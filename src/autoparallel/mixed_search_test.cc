@@ -113,7 +113,7 @@ TEST(MixedSearch, EqualDevicesAreSearchedAsAPlainCluster) {
     EXPECT_EQ(of_mixed.uniforms[i].step_s, of_plain.uniforms[i].step_s);
   }
   EXPECT_TRUE(of_plain.by_speed.empty());
-  EXPECT_EQ(of_mixed.by_speed.front().step_s, of_mixed.uniforms.front().step_s);
+  EXPECT_TRUE(of_mixed.by_speed.empty()) << "they are the even ones";
 }
 
 // Degrees follow speed: two slow ranks share one stage as fast as the one fast rank alone.

@@ -201,7 +201,7 @@ Result<PlanSearch> search_plan(const PlannedRun& run) {
     if (!run.hardware.is_mixed()) continue;
     add_uniform_plans(run, search, sequences, LayerSplit::BySpeed, result.by_speed);
   }
-  for (std::vector<FoundPlan>* plans : {&result.by_speed, &result.uniforms}) {
+  for (std::vector<FoundPlan>* plans : {&result.uniforms, &result.by_speed}) {
     std::stable_sort(plans->begin(), plans->end(),
                      [](const FoundPlan& a, const FoundPlan& b) { return a.step_s < b.step_s; });
     if (!plans->empty()) take_better(best, plans->front());

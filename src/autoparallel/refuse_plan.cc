@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "autoparallel/cluster_stages.h"
 #include "autoparallel/plan_search.h"
 #include "base/units.h"
 
@@ -11,9 +14,14 @@ Error refuse_plan(const PlannedRun& run) {
   StageSearch search(run, microbatch_sizes(run).front());
   const double whole = search.least_bytes(0, run.num_units() - 1, run.num_ranks, 1);
   const double layer = search.least_bytes(1, 1, run.num_ranks, 1);
-  const std::string has = fmt::format("a rank has {}{}", run.hardware.is_mixed() ? "at most " : "",
-                                      format_bytes(int64_t(run.memory_bytes)));
-  if (whole < kImpossible && whole > run.memory_bytes) {
+  double least_bytes = run.memory_bytes;
+  for (int rank = 0; rank < run.num_ranks; ++rank) {
+    least_bytes = std::min(least_bytes, memory_of_device(run, run.hardware.device_of(rank)));
+  }
+  const std::string has =
+      fmt::format("a rank has {}{}", run.hardware.is_mixed() ? "as little as " : "",
+                  format_bytes(int64_t(least_bytes)));
+  if (whole < kImpossible && whole > least_bytes) {
     return infeasible(fmt::format(
         "no plan fits: memory binds. On {} ranks the whole model needs at least {} on each ({} of "
         "it for one layer) with micro-batches of {} sequences, and {}; use more ranks, "

@@ -46,27 +46,26 @@ class UniformStages {
   }
 
  private:
-  double unit_seconds(int mix, const StageSearch::Uniform& uniform, int unit) {
-    const auto stage = search_.uniform_stage(mix, uniform, unit, unit, 1);
-    return stage ? stage->seconds : kImpossible;
-  }
-
-  // Returns the number of layers of each stage, or nullopt if some unit does not fit alone.
+  // Returns the number of layers of each stage; nullopt if some op cannot have its role, or if the
+  // devices are all as fast and layers by speed are the even ones.
   std::optional<std::vector<int>> layers_of(const StageSearch::Uniform& uniform, LayerSplit split) {
     const int mix = mixes_.front();
-    const double embedding_s = unit_seconds(mix, uniform, 0);
-    const double head_s = unit_seconds(mix, uniform, last_unit_);
+    const double embedding_s = search_.uniform_seconds(mix, uniform, 0);
+    const double head_s = search_.uniform_seconds(mix, uniform, last_unit_);
     if (embedding_s == kImpossible || head_s == kImpossible) return std::nullopt;
     std::vector<double> layers;
     for (int layer = 1; layer < last_unit_; ++layer) {
-      layers.push_back(unit_seconds(mix, uniform, layer));
+      layers.push_back(search_.uniform_seconds(mix, uniform, layer));
       if (layers.back() == kImpossible) return std::nullopt;
     }
     std::vector<double> factors;  // by how much a layer takes longer than on the first stage
     for (size_t s = 0; split == LayerSplit::BySpeed && s < mixes_.size(); ++s) {
-      factors.push_back(unit_seconds(mixes_[s], uniform, 1) / layers.front());
+      factors.push_back(search_.uniform_seconds(mixes_[s], uniform, 1) / layers.front());
       if (factors.back() == kImpossible) return std::nullopt;
     }
+    const bool are_alike =
+        std::all_of(factors.begin(), factors.end(), [](double factor) { return factor == 1.0; });
+    if (split == LayerSplit::BySpeed && are_alike) return std::nullopt;
     Result<std::vector<int>> counts =
         split_layers(layers, num_stages_, {.first = embedding_s, .last = head_s}, factors);
     if (!counts.ok()) return std::nullopt;

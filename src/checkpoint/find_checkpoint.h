@@ -11,9 +11,7 @@ namespace trireme {
 // - the folder of a checkpoint
 // - a run directory: opens its newest intact checkpoint
 // - RUN_DIR/best: opens the checkpoint with the lowest validation loss (best_checkpoint.h)
-// - a name that only `open_input` understands, such as store://NAME/RUN/checkpoints/step-000100:
-// the
-//   folder of a checkpoint
+// - a name for `open_input`, such as store://NAME/RUN/checkpoints/step-000100
 Result<Checkpoint> find_checkpoint(const std::string& path, const OpenInput& open_input = {});
 
 // Returns true if the path is RUN_DIR/best for a run directory, and no file or folder has this

@@ -49,10 +49,7 @@ Result<int> run_agent(const AgentOptions& options, CommandIo& io) {
     return usage(
         fmt::format("--slots {}: expected 0 to {} ranks", options.slots, kLargestTcpWorld));
   }
-  if (!options.domain.empty() && !is_host_name(options.domain)) {
-    return usage(
-        fmt::format("--domain \"{}\": expected letters, digits and . - _ @", options.domain));
-  }
+  if (!options.domain.empty()) TRIREME_TRY_DONE(check_domain(options.domain));
   if (options.wait_s < 0) {
     return usage(fmt::format("--wait {}: expected a number of seconds", options.wait_s));
   }

@@ -66,15 +66,19 @@ std::string stages_text(const PlanByOp& found) {
 
 std::string by_speed_text(const PlanByOp& found) {
   const RunnablePlan& plan = *found.by_speed;
+  const std::string ratio = found.uniform
+                                ? fmt::format(": {:.2f} times as fast as the best uniform plan",
+                                              found.uniform->predicted_s / plan.predicted_s)
+                                : "";
   return fmt::format(
-      "layers by speed       {} in the same prices; trireme plan predicts {}, allocated {}: {:.2f} "
-      "times as fast as the best uniform plan\n  {}\n",
+      "layers by speed       {} in the same prices; trireme plan predicts {}, allocated {}{}\n"
+      "  {}\n",
       format_seconds(plan.found.step_s), format_seconds(plan.predicted_s),
-      format_bytes(plan.arena_bytes), found.uniform->predicted_s / plan.predicted_s,
-      set_options(found.config, plan.config));
+      format_bytes(plan.arena_bytes), ratio, set_options(found.config, plan.config));
 }
 
 std::string gain_text(const PlanByOp& found) {
+  if (!found.uniform && found.by_speed) return "no uniform plan fits\n" + by_speed_text(found);
   if (!found.uniform) {
     return "no uniform plan fits, and a run has one mesh and one role for all ops\n";
   }
@@ -131,6 +135,11 @@ Json stage_json(const PlanByOp& found, const StageSearch& names, const StagePlan
   return json;
 }
 
+const std::optional<RunnablePlan>& faster_of(const std::optional<RunnablePlan>& a,
+                                             const std::optional<RunnablePlan>& b) {
+  return !b || (a && a->found.step_s <= b->found.step_s) ? a : b;
+}
+
 }  // namespace
 
 double PlanByOp::gain() const {
@@ -150,8 +159,9 @@ double PlanByOp::mfu(double step_s) const {
 
 Result<RunConfig> PlanByOp::trainable() const {
   Result<RunConfig> best = runnable();
-  if (best.ok() || !by_speed) return best;
-  return by_speed->config;
+  const std::optional<RunnablePlan>& same = faster_of(uniform, by_speed);
+  if (best.ok() || !by_speed || !same) return best;
+  return same->config;
 }
 
 Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
@@ -160,9 +170,9 @@ Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
   TRIREME_TRY(search, search_plan(run));
   std::optional<RunnablePlan> uniform = best_runnable(search.uniforms, config, host, run.hardware);
   std::optional<RunnablePlan> by_speed = best_runnable(search.by_speed, config, host, run.hardware);
-  // The memory of the search is simplified. If a uniform plan wins that does not fit exactly, the
-  // best one that does takes its place.
-  const std::optional<RunnablePlan>& same = search.best.is_uniform() ? uniform : by_speed;
+  // The memory of the search is simplified. If a plan with equal degrees wins that does not fit
+  // exactly, the best one that does takes its place.
+  const std::optional<RunnablePlan>& same = faster_of(uniform, by_speed);
   if (same && search.best.uniform) search.best = same->found;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   return PlanByOp{run,         config, std::move(search), std::move(uniform), std::move(by_speed),

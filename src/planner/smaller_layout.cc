@@ -40,8 +40,8 @@ class Smaller {
     if (!mesh_.stage_dp.empty()) {
       return infeasible(
           fmt::format("parallel.stage_dp = \"{}\" needs {} ranks, but only {} can run; wait for "
-                      "the lost ranks, "
-                      "or leave the key out to let a job go on with fewer of them",
+                      "the lost ranks, or remove parallel.stage_dp; then the job can resume with "
+                      "fewer ranks",
                       config_.parallel.stage_dp, mesh_.size(), ranks_left()));
     }
     std::optional<RunConfig> best = with_less_dp();

@@ -31,11 +31,9 @@ void RaftCore::ask_for_votes(Message::Kind kind, int64_t term) {
   }
 }
 
-// After the last term that a message may have, there is no election. Only a server that is broken
-// sends such a term.
-//
 // Asks before it raises the term, so that a server that was cut off does not disturb the others.
 void RaftCore::start_pre_vote() {
+  // No election follows the last possible term. Only a broken server sends that term.
   if (term() >= kMostMessageNumber) return;
   role_ = Role::PreCandidate;
   leader_ = 0;
