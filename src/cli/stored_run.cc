@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -134,15 +135,17 @@ Status StoredRun::finish() {
 }
 
 double usual_deadline_s(const std::string& folder) {
-  constexpr double kLeastS = 600.0, kBytesPerS = 1e7;
+  constexpr double kLeastS = 600.0, kMostS = 86'400.0, kBytesPerS = 1e7;
   double bytes = 0.0;
   std::error_code error;
   for (std::filesystem::recursive_directory_iterator entry(folder, error), end;
        !error && entry != end; entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->is_regular_file(ignored)) bytes += double(entry->file_size(ignored));
+    std::error_code no_file;
+    if (!entry->is_regular_file(no_file)) continue;
+    const uintmax_t size = entry->file_size(no_file);
+    if (!no_file) bytes += double(size);
   }
-  return kLeastS + bytes / kBytesPerS;
+  return std::min(kLeastS + bytes / kBytesPerS, kMostS);
 }
 
 Status take_stored_out(RunConfigOptions& config, std::string& out) {

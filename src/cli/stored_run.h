@@ -50,7 +50,7 @@ class StoredRun : public RunObserver {
   std::thread worker_;
 };
 
-// Ten minutes, and the time that all files below the folder take at 10 MB/s.
+// Ten minutes, and the time that all files below the folder take at 10 MB/s; a day at most.
 double usual_deadline_s(const std::string& folder);
 
 // Gives a run its copy in a store, if `out` is store://NAME/PATH: the run works in the folder

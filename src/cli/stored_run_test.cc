@@ -1,6 +1,10 @@
 // `train --out store://NAME/PATH`.
 #include "cli/stored_run.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
 
@@ -102,7 +106,19 @@ TEST_F(StoredRunTest, ADiskThatNeverReturnsDoesNotHoldUpTheEnd) {
   // A failure is told, and the last one is returned.
   StoredRun stored(RunCopy("run", "a"), never, tell, [] { return 60.0; });
   EXPECT_EQ(stored.finish().error().message, "the disk is back");
-  EXPECT_GE(usual_deadline_s("."), 600.0);
+}
+
+TEST(UsualDeadline, GrowsWithTheFilesOfARunUpToADay) {
+  const fs::path folder = fs::path(testing::TempDir()) / fmt::format("deadline-{}", ::getpid());
+  EXPECT_EQ(usual_deadline_s(folder.string()), 600.0);
+  fs::create_directories(folder);
+  std::ofstream(folder / "file") << "bytes";
+  fs::create_symlink("nowhere", folder / "dangling");
+  fs::resize_file(folder / "file", uintmax_t(1'000'000'000));
+  EXPECT_DOUBLE_EQ(usual_deadline_s(folder.string()), 700.0);
+  fs::resize_file(folder / "file", uintmax_t(1) << 40);
+  EXPECT_EQ(usual_deadline_s(folder.string()), 86'400.0);
+  fs::remove_all(folder);
 }
 
 TEST_F(StoredRunTest, WrongNamesAreRefusedBeforeAnythingIsWritten) {

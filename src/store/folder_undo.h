@@ -9,7 +9,8 @@
 namespace trireme {
 
 // Makes the folders of a new store. Unless it is told to keep them, it restores them in its
-// destructor: those that were missing are removed, and those that were empty are empty again.
+// destructor: those that were missing are removed, and those that were empty are empty again. What
+// another command has put there meanwhile stays.
 class FolderUndo {
  public:
   // `store`: the number of the new store.
@@ -23,9 +24,11 @@ class FolderUndo {
   void keep() { is_kept_ = true; }
 
  private:
+  bool is_ours(const std::string& folder) const;
+
   const uint64_t store_;
   std::vector<std::string> folders_;  // that were empty or missing
-  std::vector<std::string> made_;     // the highest one that was missing, of each
+  std::vector<std::string> made_;     // that were missing, also above; the highest ones first
   bool is_kept_ = false;
 };
 

@@ -55,9 +55,7 @@ Result<std::vector<uint64_t>> Metadata::run(const MetadataCommand& command) {
     case CommandKind::Commit:
       return without_tokens(commit(command));
     case CommandKind::Abort:
-      std::erase_if(writers_, [&](const auto& writer) {
-        return std::ranges::count(command.tokens, writer.second.token) > 0;
-      });
+      abort(command);
       break;
     case CommandKind::Renew:
       return without_tokens(renew(command));
@@ -239,10 +237,16 @@ Status Metadata::commit(const MetadataCommand& command) {
   return Done{};
 }
 
+void Metadata::abort(const MetadataCommand& command) {
+  const std::set<uint64_t> tokens(command.tokens.begin(), command.tokens.end());
+  std::erase_if(writers_, [&](const auto& one) { return tokens.contains(one.second.token); });
+}
+
 Status Metadata::renew(const MetadataCommand& command) {
+  const std::set<uint64_t> tokens(command.tokens.begin(), command.tokens.end());
   std::vector<Writer*> found;
   for (auto& [path, writer] : writers_) {
-    if (std::ranges::count(command.tokens, writer.token) > 0) found.push_back(&writer);
+    if (tokens.contains(writer.token)) found.push_back(&writer);
   }
   if (found.size() != command.tokens.size()) {
     return usage(

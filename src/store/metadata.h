@@ -37,6 +37,7 @@ class Metadata : public StateMachine {
   Status create(const MetadataCommand& command);
   Result<std::vector<uint64_t>> begin(const MetadataCommand& command);
   Status commit(const MetadataCommand& command);
+  void abort(const MetadataCommand& command);
   Status renew(const MetadataCommand& command);
   Status remove(const MetadataCommand& command);
   Status lose(const MetadataCommand& command);

@@ -97,9 +97,9 @@ struct Overview {
   std::vector<ServerRecord> servers;
   std::vector<int64_t> chunks_of_server;
   std::vector<int64_t> bytes_of_server;
-  std::vector<uint64_t> open_tokens;
-  std::vector<uint64_t> renewals;  // of each open token: how often its writer has renewed it
-  std::vector<Garbage> garbage;    // at most 65,536 of it
+  std::vector<uint64_t> open_tokens;  // of writers of files
+  std::vector<uint64_t> renewals;     // of each open token: how often its writer has renewed it
+  std::vector<Garbage> garbage;       // at most 65,536 of it
 };
 std::string pack_overview(const Overview& overview);
 Result<Overview> unpack_overview(std::string_view answer);

@@ -54,6 +54,7 @@ Overview Metadata::overview(uint64_t first_server) const {
     overview.chunks_of_server.push_back(int64_t(chunks.size()));
   }
   for (const auto& [path, writer] : writers_) {
+    if (path == kMaintainerPath) continue;  // it writes no file, and its token must not be ended
     overview.open_tokens.push_back(writer.token);
     overview.renewals.push_back(writer.renewals);
   }

@@ -25,6 +25,8 @@ constexpr size_t kFilesOfGroup = 4096;
 // When the next renewal is due, so that one may fail or come late.
 Deadline renewal_of(const Store& store) { return Deadline::after(store.lease_s() / 6); }
 
+Deadline renewal_after_failure(const Store& store) { return Deadline::after(store.lease_s() / 60); }
+
 // Writes the files of one group into blocks.
 class GroupWriter {
  public:
@@ -112,8 +114,10 @@ class GroupWriter {
     if (!store_.is_shared() || renewal_.left_ms() > 0) return Done{};
     MetadataCommand renew{.kind = CommandKind::Renew};
     renew.tokens = tokens_;
-    TRIREME_TRY_DONE(store_.change(std::move(renew)));
-    renewal_ = renewal_of(store_);
+    const Status renewed = store_.change(std::move(renew));
+    if (!renewed.ok() && renewed.error().kind == ErrorKind::Usage) return renewed;
+    // The metadata may only be out of reach for a while, so a failure is no end of the write.
+    renewal_ = renewed.ok() ? renewal_of(store_) : renewal_after_failure(store_);
     return Done{};
   }
 

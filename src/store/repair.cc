@@ -179,14 +179,14 @@ class DeadWriters {
   Status begin(Store& store) {
     if (!store.is_shared()) return Done{};
     TRIREME_TRY(overview, store.overview());
-    seen_ = writers_of(store, overview);
+    seen_ = writers_of(overview);
     return Done{};
   }
   // Waits for the end of the lease, unless all writers have shown before that they are alive.
   Status end(Store& store) {
     while (!seen_.empty()) {
       TRIREME_TRY(overview, store.overview());
-      const Writers now = writers_of(store, overview);
+      const Writers now = writers_of(overview);
       std::erase_if(seen_, [&](const auto& writer) { return !now.contains(writer); });
       if (seen_.empty() || lease_.left_ms() == 0) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(std::min(lease_.left_ms(), 200)));
@@ -200,11 +200,10 @@ class DeadWriters {
  private:
   using Writers = std::set<std::pair<uint64_t, uint64_t>>;  // tokens and their renewals
 
-  static Writers writers_of(const Store& store, const Overview& overview) {
+  static Writers writers_of(const Overview& overview) {
     Writers writers;
     for (size_t writer = 0; writer < overview.open_tokens.size(); ++writer) {
-      const uint64_t token = overview.open_tokens[writer];
-      if (token != store.maintainer()) writers.insert({token, overview.renewals[writer]});
+      writers.insert({overview.open_tokens[writer], overview.renewals[writer]});
     }
     return writers;
   }

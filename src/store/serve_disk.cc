@@ -14,11 +14,11 @@ namespace {
 constexpr std::chrono::milliseconds kLook(50);
 constexpr int kLooksOfDisk = 10;  // the disk is looked at once in so many looks
 
-// What a server remembers of its store while its disk is gone.
+// What a server remembers while its disk is gone.
 class LostDisk {
  public:
   LostDisk(const StoreServerOptions& options, const ServerDescription& before, std::string mount)
-      : options_(options), before_(before), mount_(std::move(mount)) {
+      : options_(options), mount_(std::move(mount)) {
     options_.join.clear();
     options_.listen = before.address;
     options_.log_listen = before.log_address;
@@ -29,23 +29,22 @@ class LostDisk {
     const std::string& folder = options_.folder;
     std::error_code ignored;
     if (!std::filesystem::is_directory(folder, ignored)) return nullptr;
-    if (std::filesystem::exists(folder + "/store.json", ignored)) return open("");
+    if (std::filesystem::exists(folder + "/store.json", ignored)) return open();
     // Both paths are the folder or lie above it, so the longer one is the deeper one.
     if (mount_point_of(folder).size() < mount_.size()) {
       tell(fmt::format("{}: no disk is mounted at {}; mount it", folder, mount_));
       return nullptr;
     }
-    for (const LogServer& server : log_servers_without(before_.log_servers, before_.address)) {
-      if (std::unique_ptr<StoreServer> joined = open(server.address)) return joined;
-    }
-    return nullptr;
+    // The old disk may still be needed. So the server does not tell the metadata of the empty one,
+    // but leaves that to a scrub, which looks at all disks.
+    std::unique_ptr<StoreServer> server = open();
+    if (server != nullptr) tell(folder + ": is empty, so it waits for a scrub to take it in");
+    return server;
   }
 
  private:
-  std::unique_ptr<StoreServer> open(const std::string& join) {
-    StoreServerOptions options = options_;
-    options.join = join;
-    Result<std::unique_ptr<StoreServer>> server = StoreServer::open(std::move(options));
+  std::unique_ptr<StoreServer> open() {
+    Result<std::unique_ptr<StoreServer>> server = StoreServer::open(options_);
     if (server.ok()) return std::move(*server);
     tell(server.error().message);
     return nullptr;
@@ -58,7 +57,6 @@ class LostDisk {
   }
 
   StoreServerOptions options_;
-  const ServerDescription before_;
   const std::string mount_;
   std::string told_;
 };
@@ -72,10 +70,13 @@ Status serve_disk(const StoreServerOptions& options, const std::function<bool()>
   const std::string mount = mount_point_of(options.folder);
   for (int look = 1; !is_over(); ++look) {
     std::this_thread::sleep_for(kLook);
-    if (look % kLooksOfDisk != 0 || !server->has_lost_disk()) continue;
+    if (look % kLooksOfDisk != 0) continue;
+    const Status disk = server->check_disk();
+    if (disk.ok()) continue;
     if (options.log) {
       options.log(
-          fmt::format("{}: the disk is gone; waiting for it, or for an empty one", options.folder));
+          fmt::format("{}; serving {} again once it has a disk, the old one or an empty one",
+                      disk.error().message, options.folder));
     }
     LostDisk lost(options, server->description(), mount);
     server.reset();

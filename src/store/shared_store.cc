@@ -102,13 +102,15 @@ Status apply_create(RemoteLog log, const MetadataCommand& create) {
 }
 
 // Makes servers give up a store whose creation has failed. Returns the error, with the servers that
-// could not be reached.
+// may still belong to it. A server of another store has nothing to give up, and one that refuses
+// has chunks, so its folder must not be emptied.
 Error give_up(const Peers& peers, size_t num_asked, uint64_t store, const Error& error) {
   std::string left;
   for (size_t server = 0; server < num_asked; ++server) {
     const Result<StoreReply> done =
         peers[server]->ask({.op = StoreOp::Release, .store = store}, kAssignS);
-    if (!done.ok()) left += (left.empty() ? "" : ", ") + peers[server]->address();
+    const bool is_refused = !done.ok() && done.error().kind == ErrorKind::Usage;
+    if (!done.ok() && !is_refused) left += (left.empty() ? "" : ", ") + peers[server]->address();
   }
   if (left.empty()) return error;
   return Error{error.kind, fmt::format("{}; these servers may still belong to the store that was "
@@ -202,9 +204,12 @@ void Store::open_servers(const Overview& overview) {
   size_t num_open = overview.servers.size();
   for (size_t server = 0; server < overview.servers.size(); ++server) {
     names_[server] = overview.servers[server].name;
-    auto peer = std::make_shared<StorePeer>(addresses_[server], secret_of_store(options_.secret));
-    peers_.push_back(peer);
-    work_.add([this, &overview, &mutex, &has_news, &num_open, peer, server] {
+    peers_.push_back(
+        std::make_shared<StorePeer>(addresses_[server], secret_of_store(options_.secret)));
+  }
+  // From here on peers_ does not change, so that the workers may read it.
+  for (size_t server = 0; server < overview.servers.size(); ++server) {
+    work_.add([this, &overview, &mutex, &has_news, &num_open, peer = peers_[server], server] {
       const Result<ServerDescription> found = description_of(*peer);
       const std::lock_guard lock(mutex);
       add_server(server, overview.servers[server], found);

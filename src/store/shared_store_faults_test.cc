@@ -135,7 +135,7 @@ class SharedStoreFaults : public SharedStore {
     ASSERT_TRUE(totals.ok()) << totals.error().message;
     EXPECT_EQ(totals->repaired.lost, std::vector<std::string>());
     EXPECT_EQ(word_of(*health_of(**store)), "healthy");
-    EXPECT_EQ((*store)->overview()->open_tokens.size(), 1u);  // that of the scrub itself
+    EXPECT_EQ((*store)->overview()->open_tokens.size(), 0u);
     EXPECT_EQ(totals->num_unreadable, 0);
   }
 

@@ -1,6 +1,7 @@
 // What a store of servers does with lost disks, dead writers, and servers that join or fail while
 // it is made.
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -37,6 +38,13 @@ class StoreUpkeep : public SharedStore {
     auto store = open(StoreAccess::Read);
     return store.ok() ? (*store)->why_unusable(int(server)) : store.error().message;
   }
+  bool gives_up(size_t server, uint64_t store) const {
+    StorePeer peer(addresses_[server], secret_of_store("secret"));
+    return peer.ask({.op = StoreOp::Release, .store = store}, 10.0).ok();
+  }
+  bool is_empty_server(size_t server) {
+    return why_unusable(server).find("no store yet") != std::string::npos;
+  }
   template <typename Condition>
   static bool comes_true(const Condition& condition) {
     const Deadline deadline = Deadline::after(30);
@@ -49,7 +57,7 @@ class StoreUpkeep : public SharedStore {
 };
 
 // Server 0 keeps metadata, server 3 does not.
-TEST_F(StoreUpkeep, AnEmptyDiskBelowARunningServerJoinsByItselfAndAScrubFillsIt) {
+TEST_F(StoreUpkeep, AScrubTakesInAnEmptyDiskBelowARunningServerAndFillsIt) {
   for (size_t server = 0; server < 4; ++server) start_process(server);
   ASSERT_TRUE(create().ok());
   const std::string content = random_bytes(1, 90'000);
@@ -64,15 +72,38 @@ TEST_F(StoreUpkeep, AnEmptyDiskBelowARunningServerJoinsByItselfAndAScrubFillsIt)
     std::filesystem::rename(folder_of(server), root_ + "/gone" + std::to_string(server));
     EXPECT_TRUE(comes_true([&] { return why_unusable(server) != ""; }));
     std::filesystem::create_directories(folder_of(server));
-    EXPECT_TRUE(comes_true([&] { return incarnation_of(server) == 2; })) << why_unusable(server);
+    EXPECT_TRUE(comes_true([&] { return is_empty_server(server); })) << why_unusable(server);
+    EXPECT_EQ(incarnation_of(server), 1u);
     const auto totals = scrub();
     ASSERT_TRUE(totals.ok()) << totals.error().message;
+    EXPECT_EQ(incarnation_of(server), 2u);
     EXPECT_GT(totals->repaired.num_repaired, 0);
     expect_healthy("x", content);
   }
   // The new disk of server 0 has no votes, so the others lead.
   EXPECT_FALSE(std::filesystem::exists(folder_of(0) + "/log"));
   EXPECT_NE(leader(), 0u);
+}
+
+// An operator moves the folder away in order to mount its disk in its place.
+TEST_F(StoreUpkeep, AnEmptyFolderBelowARunningServerDoesNotGiveUpAnOldDiskThatIsNeeded) {
+  for (size_t server = 0; server < 4; ++server) start_process(server);
+  ASSERT_TRUE(create().ok());
+  const std::string content = random_bytes(1, 90'000);
+  put("x", content);
+  kill_process(processes_[3]);
+  std::filesystem::rename(folder_of(0), root_ + "/away");
+  std::filesystem::create_directories(folder_of(0));
+  EXPECT_TRUE(comes_true([&] { return is_empty_server(0); })) << why_unusable(0);
+  EXPECT_TRUE(scrub().ok());
+  EXPECT_EQ(incarnation_of(0), 1u);
+  EXPECT_TRUE(is_empty_server(0));
+  // The old disk takes the place of the empty folder and is served, and never assigned anew.
+  std::filesystem::rename(folder_of(0), root_ + "/empty");
+  std::filesystem::rename(root_ + "/away", folder_of(0));
+  EXPECT_TRUE(comes_true([&] { return why_unusable(0) == ""; })) << why_unusable(0);
+  auto store = open(StoreAccess::Read);
+  EXPECT_EQ(content_of(**store, "x").value(), content);
 }
 
 TEST_F(StoreUpkeep, AScrubTakesInEmptyServersAtKnownAddressesUnlessTheOldDisksAreNeeded) {
@@ -117,6 +148,16 @@ TEST_F(StoreUpkeep, AScrubTakesInEmptyServersAtKnownAddressesUnlessTheOldDisksAr
   EXPECT_EQ(incarnation_of(3), 4u);
   // Server 2 kept metadata, and has no votes on its new disk.
   EXPECT_FALSE(std::filesystem::exists(folder_of(2) + "/log"));
+}
+
+TEST_F(StoreUpkeep, AServerThatJoinsAgainWithAnEmptyDiskHasNoVotes) {
+  for (size_t server = 0; server < 4; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  servers_[0].reset();
+  std::filesystem::remove_all(folder_of(0));
+  start_here(0, addresses_[1]);
+  EXPECT_EQ(incarnation_of(0), 2u);
+  EXPECT_FALSE(std::filesystem::exists(folder_of(0) + "/log"));
 }
 
 // Until it has ended, a server whose disk was exchanged must not make the new one look used.
@@ -193,6 +234,21 @@ TEST_F(StoreUpkeep, AScrubEndsTheTokensOfDeadWritersAndSparesThoseThatRenewThem)
   EXPECT_NE(refused.error().message.find("put the files again"), std::string::npos);
 }
 
+TEST_F(StoreUpkeep, AFencedScrubDoesNotEndTheTokenOfANewerMaintainer) {
+  for (size_t server = 0; server < 3; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  StoreOptions maintaining = options(StoreAccess::Maintain);
+  maintaining.lease_s = 0.1;
+  auto older = Store::open(file_, maintaining);
+  ASSERT_TRUE(older.ok()) << older.error().message;
+  auto newer = open(StoreAccess::Maintain);
+  static_cast<void>(scrub_store(**older).ok());
+  MetadataCommand collect{.kind = CommandKind::Collect};
+  collect.garbage.push_back({0, 1, 0});
+  const Status status = (*newer)->change(collect);
+  EXPECT_TRUE(status.ok()) << status.error().message;
+}
+
 TEST_F(StoreUpkeep, ALongWriteRenewsItsTokens) {
   for (size_t server = 0; server < 3; ++server) start_here(server);
   ASSERT_TRUE(create().ok());
@@ -232,17 +288,47 @@ TEST_F(StoreUpkeep, ACreationThatFailsHalfwayLeavesNothingBehind) {
   const Status created = create();
   ASSERT_TRUE(created.ok()) << created.error().message;
   // A server gives up no other store, and none that has chunks.
-  const auto gives_up = [&](size_t server, uint64_t store) {
-    StorePeer peer(addresses_[server], secret_of_store("secret"));
-    return peer.ask({.op = StoreOp::Release, .store = store}, 5.0).ok();
-  };
-  EXPECT_FALSE(gives_up(3, file_.id + 1));
+  EXPECT_TRUE(gives_up(3, file_.id + 1));
+  EXPECT_EQ(why_unusable(3), "");
   put("x", "some bytes");
   auto store = open(StoreAccess::Read);
   for (size_t server = 0; server < 4; ++server) {
     if ((*store)->target(int(server))->list()->empty()) continue;
     EXPECT_FALSE(gives_up(server, file_.id)) << server;
   }
+  expect_healthy("x", "some bytes");
+}
+
+TEST_F(StoreUpkeep, AServerThatGaveUpAStoreKeepsTheMetadataOfTheNextOne) {
+  for (size_t server = 0; server < 4; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  // What cannot be removed keeps the folder that of the store.
+  const std::string obstacle = folder_of(0) + "/epoch";
+  std::filesystem::create_directories(obstacle + "/full");
+  EXPECT_FALSE(gives_up(0, file_.id));
+  EXPECT_TRUE(std::filesystem::exists(folder_of(0) + "/store.json"));
+  std::filesystem::remove_all(obstacle);
+  for (size_t server = 0; server < 4; ++server) EXPECT_TRUE(gives_up(server, file_.id)) << server;
+  // Server 3 has kept none before.
+  std::ranges::reverse(addresses_);
+  file_ = {.id = 0x79, .name = "next", .code = {2, 1}};
+  const Status created = create();
+  ASSERT_TRUE(created.ok()) << created.error().message;
+  EXPECT_TRUE(std::filesystem::exists(folder_of(3) + "/log"));
+  // Without server 1, nothing is decided without server 3.
+  servers_[1].reset();
+  put("x", "some bytes");
+}
+
+TEST_F(StoreUpkeep, AServerWithoutMetadataStartsAgainWhileOthersHaveThePortOfItsLog) {
+  for (size_t server = 0; server < 4; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  const std::string log_address = servers_[3]->description().log_address;
+  servers_[3].reset();
+  const auto taken = listen_at(log_address);
+  ASSERT_TRUE(taken.ok()) << taken.error().message;
+  start_here(3);
+  put("x", "some bytes");
   expect_healthy("x", "some bytes");
 }
 

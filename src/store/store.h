@@ -56,7 +56,6 @@ class Store {
   const StoreCode& code() const { return file_.code; }
   double straggler_s() const { return options_.straggler_s; }
   double lease_s() const { return options_.lease_s; }
-  uint64_t maintainer() const { return maintainer_; }
   WorkQueue& queue() { return work_; }
   ReadTimes& read_times() { return read_times_; }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "store/chunk_folder.h"
+#include "store/folder_undo.h"
 #include "store/store_fixture.h"
 
 namespace trireme {
@@ -91,6 +92,26 @@ TEST(StoreCleanup, ACreationThatFailsLeavesTheFoldersAsTheyWere) {
   EXPECT_FALSE(Store::create(again, {}, other.options).ok());
   EXPECT_FALSE(std::filesystem::exists(other.root + "/new"));
   EXPECT_TRUE(Store::open(file, other.options).ok());
+}
+
+TEST(StoreCleanup, ACreationThatFailsTouchesNoStoreThatAnotherCommandHasMadeMeanwhile) {
+  const TestStore test({2, 1});
+  const std::string deep = test.root + "/deep";
+  StoreFile other = test.file;
+  other.dirs = {deep + "/b", deep + "/c", deep + "/d"};
+  {
+    FolderUndo undo(1);
+    for (const char* name : {"/a", "/damaged", "/x/y"}) {
+      ASSERT_TRUE(undo.make_folder(deep + name).ok());
+    }
+    std::ofstream(deep + "/a/metadata.term") << "1";
+    std::ofstream(deep + "/damaged/store.json") << "not sealed";
+    ASSERT_TRUE(Store::create(other, {}, test.options).ok());
+  }
+  EXPECT_FALSE(std::filesystem::exists(deep + "/a"));
+  EXPECT_FALSE(std::filesystem::exists(deep + "/x"));
+  EXPECT_TRUE(std::filesystem::exists(deep + "/damaged/store.json"));
+  EXPECT_TRUE(Store::open(other, test.options).ok());
 }
 
 }  // namespace

@@ -121,12 +121,15 @@ Status StoreServer::start() {
     return damaged(folder + ": has chunks or metadata, but no store.json says whose they are");
   }
   TRIREME_TRY(listener, listen_at(listen));
-  TRIREME_TRY(log_listener, listen_at(log_listen));
-  log_listener_ = std::move(log_listener);
+  // The port of the log may be taken by now if this server keeps no metadata.
+  if (!is_known || keeps_metadata(description_)) {
+    TRIREME_TRY(log_listener, listen_at(log_listen));
+    log_listener_ = std::move(log_listener);
+    description_.log_address = own_address(log_listener_);
+  }
   reception_ = std::make_unique<Reception>(std::move(listener), secret_of_store(options_.secret),
                                            options_.log);
   description_.address = reception_->address();
-  description_.log_address = own_address(log_listener_);
   if (!is_known) return options_.join.empty() ? Status(Done{}) : join_store(false);
   epoch_ = read_epoch(epoch_path());
   chunks_ = std::make_shared<ChunkFolder>(folder, description_.identity.store, nullptr);
@@ -139,9 +142,17 @@ Status StoreServer::start() {
 // Writes the identity last, so that the folder counts as empty after a crash or an error.
 Status StoreServer::become(const ServerDescription& description) {
   const std::string& folder = options_.folder;
+  // A disk that was mounted over the empty folder meanwhile keeps its identity.
+  if (fs::exists(folder + "/store.json")) {
+    return usage(folder + ": has the disk of a store already");
+  }
   ServerDescription mine = description_;
   mine.identity = description.identity;
   mine.log_servers = description.log_servers;
+  if (keeps_metadata(mine) && !log_listener_.is_open()) {
+    TRIREME_TRY(log_listener, listen_at(mine.log_address));
+    log_listener_ = std::move(log_listener);
+  }
   TRIREME_TRY_DONE(write_log_servers(folder, mine));
   TRIREME_TRY_DONE(write_identity(folder, mine.identity, nullptr));
   description_ = std::move(mine);
@@ -252,21 +263,29 @@ Result<bool> StoreServer::try_to_enter(RemoteLog& log, ServerDescription theirs,
 StoreServer::~StoreServer() = default;
 
 ServerDescription StoreServer::description() {
-  const std::lock_guard lock(mutex_);
-  ServerDescription description = description_;
+  ServerDescription description;
+  {
+    const std::lock_guard lock(mutex_);
+    description = description_;
+  }
   description.free_bytes = free_bytes_of(options_.folder);
   return description;
 }
 
-bool StoreServer::has_lost_disk() {
-  const std::lock_guard lock(mutex_);
-  return has_lost_disk_locked();
-}
-
-bool StoreServer::has_lost_disk_locked() const {
+// The disk is looked at without the lock, because a disk that hangs must not hold up the others.
+Status StoreServer::check_disk() {
+  const auto store_now = [&] {
+    const std::lock_guard lock(mutex_);
+    return std::pair(description_.identity.store, description_.address);
+  };
+  const auto [store, address] = store_now();
   std::error_code error;
   const bool is_there = fs::exists(options_.folder + "/store.json", error);
-  return description_.identity.store != 0 && !is_there && !error;
+  // If the server has changed its store meanwhile, the look says nothing.
+  if (error || is_there == (store != 0) || store_now().first != store) return Done{};
+  const char* const why = is_there ? "its folder was empty and now has the disk of a store"
+                                   : "its disk is gone, because its folder has no store.json";
+  return Error{ErrorKind::Runtime, fmt::format("{}: {}", address, why)};
 }
 
 }  // namespace trireme

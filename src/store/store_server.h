@@ -47,8 +47,9 @@ class StoreServer {
   // HOST:PORT. It does not change, so no lock is needed.
   const std::string& address() const { return description_.address; }
   ServerDescription description();
-  // True if the folder was one of a store and is not any more, because its disk is gone.
-  bool has_lost_disk();
+  // Fails if the folder was one of a store and is not any more, because its disk is gone, or if the
+  // disk of a store is now in the place of an empty folder.
+  Status check_disk();
 
  private:
   explicit StoreServer(StoreServerOptions options) : options_(std::move(options)) {}
@@ -57,7 +58,6 @@ class StoreServer {
   Status start_log();
   // Makes an empty folder that of the server which `description` names.
   Status become(const ServerDescription& description);
-  bool has_lost_disk_locked() const;
   // Joins the store of options_.join. `is_known`: the folder belongs to the store already, and the
   // metadata may not know its disk yet.
   Status join_store(bool is_known);
@@ -75,17 +75,19 @@ class StoreServer {
   Status raise_epoch(uint64_t epoch);
   Status assign(const StoreRequest& request);
   Status release(const StoreRequest& request);
+  Status check_has_no_chunks();
   static Result<StoreReply> list(ChunkFolder& chunks, const StoreRequest& request);
   Result<StoreReply> ask_log(const StoreRequest& request);
 
   const StoreServerOptions options_;
+  std::mutex release_;  // held while the server gives up a store
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<Reception> reception_;  // empty once visitors are received
-  Socket log_listener_;
 
   // Guards everything up to the empty line. Requests use the chunks and the log without the lock.
   std::mutex mutex_;
   ServerDescription description_;
+  Socket log_listener_;                  // closed while the log has it or others keep the metadata
   uint64_t epoch_ = 0;                   // greatest token of a maintainer that was seen
   std::shared_ptr<ChunkFolder> chunks_;  // shared with requests under way
   std::shared_ptr<LogOfServer> log_;     // likewise; null: others keep the metadata

@@ -20,16 +20,25 @@ namespace {
 constexpr double kRequestS = 30.0;  // at most, to receive a request, for the log, or for a reply
 constexpr double kReleaseS = 5.0;   // for requests that use the log of a store that is given up
 
-Error disk_is_lost(const std::string& address) {
-  return {ErrorKind::Runtime, address + ": its disk is gone, because its folder has no store.json"};
-}
-
 Result<Socket> listen_until(const std::string& address, Deadline deadline) {
   for (;;) {
     Result<Socket> listener = listen_at(address);
     if (listener.ok() || deadline.left_ms() == 0) return listener;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+}
+
+// The identity goes last, because a folder without it counts as empty.
+Status remove_store_from(const std::string& folder) {
+  for (const char* name : {"/log", "/chunks"}) {
+    if (!remove_folder(folder + name)) return damaged(folder + name + ": cannot be removed");
+  }
+  for (const char* name : {"/epoch", "/log.json", "/store.json"}) {
+    std::error_code error;
+    std::filesystem::remove(folder + name, error);
+    if (error) return damaged(folder + name + ": cannot be removed: " + error.message());
+  }
+  return Done{};
 }
 
 StoreReply reply_of(const Error& error) { return {.error = error}; }
@@ -61,7 +70,7 @@ Status StoreServer::serve_one(const Socket& socket, std::span<std::byte> buffer)
 StoreReply StoreServer::answer(const StoreRequest& request, std::span<std::byte> payload,
                                std::span<const std::byte>& back) {
   if (request.op == StoreOp::Describe) {
-    if (has_lost_disk()) return reply_of(disk_is_lost(address()));
+    if (const Status disk = check_disk(); !disk.ok()) return reply_of(disk);
     return {.text = pack_description(description())};
   }
   if (request.op == StoreOp::Assign) return reply_of(assign(request));
@@ -107,6 +116,8 @@ Status StoreServer::raise_epoch(uint64_t epoch) {
 }
 
 Result<std::shared_ptr<ChunkFolder>> StoreServer::check_fence(const StoreRequest& request) {
+  // A write must not make an empty disk one that is not empty.
+  const Status disk = check_disk();
   const std::lock_guard lock(mutex_);
   const FolderIdentity& mine = description_.identity;
   if (chunks_ == nullptr || request.store != mine.store) {
@@ -122,8 +133,7 @@ Result<std::shared_ptr<ChunkFolder>> StoreServer::check_fence(const StoreRequest
         "{}: a newer command maintains the store, so this one is of an old epoch; run it again",
         description_.address));
   }
-  // A write must not make an empty disk one that is not empty.
-  if (has_lost_disk_locked()) return disk_is_lost(description_.address);
+  if (!disk.ok()) return disk.error();
   return chunks_;
 }
 
@@ -134,9 +144,7 @@ Status StoreServer::assign(const StoreRequest& request) {
   if (wanted.identity.store == 0) return usage("a store has the number 0");
   if (mine.store != 0) {
     if (mine == wanted.identity && description_.log_servers == wanted.log_servers) {
-      const bool keeps_metadata =
-          std::ranges::count(wanted.log_servers, description_.address, &LogServer::address) > 0;
-      if (log_ != nullptr || !keeps_metadata) return Done{};
+      if (log_ != nullptr || !keeps_metadata(description_)) return Done{};
       return Error{ErrorKind::Runtime, description_.address +
                                            ": its log of the metadata does not run; start the "
                                            "server again"};
@@ -147,33 +155,42 @@ Status StoreServer::assign(const StoreRequest& request) {
   return become(wanted);
 }
 
-// The creation of the store has failed on another server. The identity goes last, because a folder
-// without it counts as empty.
+// The creation of the store has failed on another server.
 Status StoreServer::release(const StoreRequest& request) {
+  const std::lock_guard one_at_a_time(release_);
+  std::string log_address;
+  std::shared_ptr<LogOfServer> ended_log;
+  {
+    const std::lock_guard lock(mutex_);
+    const uint64_t mine = description_.identity.store;
+    if (mine == 0 || mine != request.store) return Done{};
+    TRIREME_TRY_DONE(check_has_no_chunks());
+    ended_log = std::move(log_);
+    if (!log_listener_.is_open()) log_address = description_.log_address;
+  }
+  // Requests under way hold the log, and with it the port, until they end.
+  ended_log.reset();
+  if (!log_address.empty()) {
+    Result<Socket> opened = listen_until(log_address, Deadline::after(kReleaseS));
+    const std::lock_guard lock(mutex_);
+    // Others may have the port if this server has not used it. It is tried again when it is needed.
+    if (!opened.ok() && keeps_metadata(description_)) return opened.error();
+    if (opened.ok()) log_listener_ = std::move(*opened);
+  }
   const std::lock_guard lock(mutex_);
-  const FolderIdentity& mine = description_.identity;
-  if (mine.store == 0) return Done{};
-  if (mine.store != request.store) {
-    return usage(fmt::format("{} serves {}, not the store that was meant", description_.address,
-                             mine.store_name));
-  }
-  TRIREME_TRY(names, chunks_->list());
-  if (!names.empty()) return usage(description_.address + " has chunks, so its store was made");
-  if (log_ != nullptr) {
-    log_.reset();
-    // Requests under way hold the log, and with it the port, until they end.
-    TRIREME_TRY(listener, listen_until(description_.log_address, Deadline::after(kReleaseS)));
-    log_listener_ = std::move(listener);
-  }
-  for (const char* name : {"/log", "/chunks"}) remove_folder(options_.folder + name);
-  for (const char* name : {"/log.json", "/epoch", "/store.json"}) {
-    std::filesystem::remove(options_.folder + name);
-  }
+  TRIREME_TRY_DONE(check_has_no_chunks());
+  TRIREME_TRY_DONE(remove_store_from(options_.folder));
   chunks_.reset();
   epoch_ = 0;
   description_.identity = {};
   description_.log_servers.clear();
   return Done{};
+}
+
+Status StoreServer::check_has_no_chunks() {
+  TRIREME_TRY(names, chunks_->list());
+  if (names.empty()) return Done{};
+  return usage(description_.address + " has chunks, so its store was made");
 }
 
 Result<StoreReply> StoreServer::list(ChunkFolder& chunks, const StoreRequest& request) {

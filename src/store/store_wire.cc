@@ -1,5 +1,7 @@
 #include "store/store_wire.h"
 
+#include <algorithm>
+
 #include "store/metadata_records.h"
 #include "store/packed_bytes.h"
 
@@ -23,6 +25,10 @@ ChunkName unpack_chunk(PackedReader& reader) {
 }  // namespace
 
 std::string secret_of_store(const std::string& secret) { return secret + "/store"; }
+
+bool keeps_metadata(const ServerDescription& server) {
+  return std::ranges::count(server.log_servers, server.address, &LogServer::address) > 0;
+}
 
 std::vector<LogServer> log_servers_without(std::vector<LogServer> servers,
                                            const std::string& address) {

@@ -76,6 +76,8 @@ struct ServerDescription {
   std::vector<LogServer> log_servers;
 };
 
+// True if the server itself is one of those that keep the metadata.
+bool keeps_metadata(const ServerDescription& server);
 // Returns the servers that keep the metadata without the one at this address.
 std::vector<LogServer> log_servers_without(std::vector<LogServer> servers,
                                            const std::string& address);
