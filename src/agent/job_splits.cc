@@ -8,6 +8,7 @@ namespace trireme {
 namespace {
 
 constexpr double kReachedAgainLeases = 1.0;
+constexpr double kMeetingLeases = 2.0;  // for ranks to meet although a busy machine delays them
 
 double splits_now_s() { return double(steady_now_ns()) * 1e-9; }
 
@@ -39,10 +40,12 @@ bool JobMember::do_not_reach_each_other(const std::string& a, const std::string&
          (of_b != unreached_.end() && of_b->second.contains(a));
 }
 
-// If ranks have waited in vain because their hosts do not reach each other, the next membership
-// begins without some of these hosts. Returns true if it was asked for.
+// If ranks have waited in vain, or do not meet, because their hosts do not reach each other, the
+// next membership begins without some of these hosts. Returns true if it was asked for.
 bool JobMember::leave_out_split_hosts() {
-  if (!leader_->has_waited_in_vain()) return false;
+  const bool is_split = leader_->has_waited_in_vain() ||
+                        leader_->has_waited_for_ranks(kMeetingLeases * options_.terms.lease_s);
+  if (!is_split) return false;
   std::vector<std::string> hosts = {options_.name};  // this one reaches all, so it stays
   for (const Member& one : running_.members) {
     if (one.agent != options_.name) hosts.push_back(one.agent);

@@ -74,6 +74,14 @@ bool Leader::have_not_met() const {
   return !have_met() && join_deadline_.left_ms() == 0;
 }
 
+bool Leader::has_waited_for_ranks(double seconds) const {
+  const bool is_waiting = phase_ == Phase::Running && !is_first_epoch_ &&
+                          std::any_of(ranks_.begin(), ranks_.end(), [](const JobRank& rank) {
+                            return rank.state == JobRank::State::Starting;
+                          });
+  return is_waiting && join_deadline_.left_ms() * 1e-3 < processes_.start_timeout_s - seconds;
+}
+
 bool Leader::all_have_ended() const {
   return std::none_of(ranks_.begin(), ranks_.end(),
                       [](const auto& rank) { return rank.is_alive(); });

@@ -82,6 +82,8 @@ class Leader {
   bool has_waited_in_vain() const {
     return phase_ == Phase::Settling && first_failed_ < 0 && !is_takeover_ && !is_epoch_wanted();
   }
+  // True if ranks of a later epoch than the first have not joined it for so many seconds.
+  bool has_waited_for_ranks(double seconds) const;
   const std::vector<JobFailure>& failures() const { return policy_.failures(); }
   // The status that it has written last (text_of(JobStatus)); "": none, before training begins.
   const std::string& reported() const { return reported_; }
