@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <ranges>
 
 #include "base/remove_folder.h"
 #include "store/chunk_folder.h"
@@ -22,7 +21,7 @@ std::vector<fs::path> missing_folders(const std::string& folder) {
        at = at.parent_path()) {
     missing.push_back(at);
   }
-  std::ranges::reverse(missing);
+  std::reverse(missing.begin(), missing.end());
   return missing;
 }
 
@@ -38,9 +37,9 @@ FolderUndo::~FolderUndo() {
       if (entry->path().filename() != "lost+found") remove_folder(entry->path().string());
     }
   }
-  for (const std::string& folder : std::views::reverse(made_)) {
+  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) {
     std::error_code is_in_use;
-    fs::remove(folder, is_in_use);
+    fs::remove(*folder, is_in_use);
   }
 }
 
