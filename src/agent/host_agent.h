@@ -18,7 +18,7 @@ struct HostAgentOptions {
   std::string name;          // of this host in the job
   std::string host;          // name of this host for users
   int slots = 0;             // for ranks; 0: as the terms of the job say
-  std::string domain;        // what this host fails together with; "": as the terms of the job say
+  std::string domain;        // failure domain of this host; "": as the terms of the job say
   double patience_s = 60.0;  // how long it tries to join
   // Reads the layouts of the job from the configuration that its terms name. It is called in the
   // folder of the job.

@@ -10,8 +10,9 @@ namespace trireme {
 // A host that the user has named, with its slots for ranks.
 struct NamedHost {
   std::string name;
-  int slots = 0;       // 0: as many as the others
-  std::string domain;  // what it fails together with, such as a rack; "": nothing
+  int slots = 0;  // 0: as many as the others
+  std::string
+      domain;  // its failure domain, such as a rack: hosts of one may fail together; "": none
 };
 
 // A usage error unless this is a name of a failure domain.

@@ -31,7 +31,7 @@ struct MemberOptions {
   JobTerms terms;
   std::string name;         // of this host in the job
   int slots = 0;            // for ranks; 0: this agent only takes part in decisions
-  std::string domain = {};  // what this host fails together with (NamedHost)
+  std::string domain = {};  // failure domain of this host (NamedHost)
   std::string host;         // name of this host for users
   std::string secret;
   JobLayouts layouts = {};

@@ -23,7 +23,7 @@ class OwnHost : public RankHost {
   ~OwnHost() override;
   // A folder for the checkpoints that its ranks keep in memory (MemoryFolder).
   void set_memory_folder(std::string path) { memory_folder_ = std::move(path); }
-  // What this host fails together with (NamedHost); its ranks know it.
+  // Sets the failure domain of this host (NamedHost::domain), which its ranks learn.
   void set_failure_domain(std::string domain) { failure_domain_ = std::move(domain); }
   // The address of this host at which its ranks are reached by those of other hosts; "": that by
   // which they reach the rendezvous.

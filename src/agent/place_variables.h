@@ -15,7 +15,7 @@ namespace trireme {
 inline constexpr const char* kSecretVariable = "TRIREME_SECRET";
 // A folder in the memory of the host for checkpoints, which the launcher owns (MemoryFolder).
 inline constexpr const char* kMemoryFolderVariable = "TRIREME_MEMORY_FOLDER";
-// What the host fails together with, such as its rack (NamedHost::domain).
+// The failure domain of the host, such as its rack (NamedHost::domain).
 inline constexpr const char* kFailureDomainVariable = "TRIREME_FAILURE_DOMAIN";
 // The number of ranks on the host of a rank, as a variable of its environment.
 inline constexpr const char* kRanksOnHostVariable = "TRIREME_RANKS_ON_HOST";

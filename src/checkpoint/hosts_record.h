@@ -19,7 +19,7 @@ namespace trireme {
 struct HostsRecord {
   struct Host {
     std::string name;
-    std::string domain;  // what it fails together with; "": nothing
+    std::string domain;  // its failure domain; "": none
     std::vector<int> ranks;
     bool operator==(const Host&) const = default;
   };

@@ -12,7 +12,7 @@ struct AgentOptions {
   std::string leader;  // HOST:PORT
   std::string listen;  // HOST or HOST:PORT; "": the interface by which it reaches the leader
   std::string name;    // of this host in the job; "": its host name
-  std::string domain;  // what this host fails together with; "": as the launcher says
+  std::string domain;  // failure domain of this host; "": as the launcher says
   int64_t slots = 0;   // for ranks; 0: the launcher decides
   int64_t wait_s = 60;
 };

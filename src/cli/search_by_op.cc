@@ -159,9 +159,8 @@ double PlanByOp::mfu(double step_s) const {
 
 Result<RunConfig> PlanByOp::trainable() const {
   Result<RunConfig> best = runnable();
-  const std::optional<RunnablePlan>& same = faster_of(uniform, by_speed);
-  if (best.ok() || !by_speed || !same) return best;
-  return same->config;
+  if (best.ok() || !by_speed) return best;
+  return faster_of(uniform, by_speed)->config;
 }
 
 Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,

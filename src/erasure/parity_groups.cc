@@ -60,14 +60,9 @@ std::optional<TooLargeDomain> too_large_domain(std::span<const std::string> doma
                                                std::span<const ParityGroup> groups) {
   for (const ParityGroup& group : groups) {
     std::map<std::string, int> num_hosts;
-    for (const int host : group.hosts) {
-      const std::string& domain = domains[size_t(host)];
-      if (domain.empty() || ++num_hosts[domain] <= group.num_parity) continue;
-      const auto in_domain = [&](int other) { return domains[size_t(other)] == domain; };
-      return TooLargeDomain{
-          .name = domain,
-          .num_hosts = int(std::count_if(group.hosts.begin(), group.hosts.end(), in_domain)),
-          .num_parity = group.num_parity};
+    for (const int host : group.hosts) ++num_hosts[domains[size_t(host)]];
+    for (const auto& [name, count] : num_hosts) {
+      if (!name.empty() && count > group.num_parity) return {{name, count, group.num_parity}};
     }
   }
   return std::nullopt;

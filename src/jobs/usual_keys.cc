@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// What holds for a trainer whose own table does not name the key.
+// These rows hold for a trainer whose own table does not name the key.
 constexpr KeyPair kUsualPairs[] = {
     {"model.preset", Say::Tuning},
     {"model.rope_scaling", Say::Only, {}, "\"llama3\"", kPlainRope},

@@ -46,7 +46,7 @@ struct SessionOptions {
   // A folder in the host's memory for the checkpoints of checkpoint.memory_every, which outlives
   // the ranks; "": there is none.
   std::string memory_folder = {};
-  std::string failure_domain = {};       // what the host fails together with (MemoryPlace)
+  std::string failure_domain = {};       // of the host (MemoryPlace)
   std::optional<EpochOrder> order = {};  // of a later epoch than the first
   int64_t before_step = INT64_MAX;       // ResumeMode::Auto takes an earlier one from disk
   // Opens token files that are not on this machine, such as store://NAME/PATH; empty: none can be.

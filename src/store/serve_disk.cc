@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::milliseconds kLook(50);
 constexpr int kLooksOfDisk = 10;  // the disk is looked at once in so many looks
 
-// What a server remembers while its disk is gone.
+// Remembers a server while its disk is gone, and serves again once there is one.
 class LostDisk {
  public:
   LostDisk(const StoreServerOptions& options, const ServerDescription& before, std::string mount)
@@ -50,7 +50,7 @@ class LostDisk {
     return nullptr;
   }
 
-  // The same sentence once.
+  // Logs a sentence once, although each attempt may find the same reason.
   void tell(const std::string& sentence) {
     if (sentence != told_ && options_.log) options_.log(sentence);
     told_ = sentence;

@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-// What a name may hold: what was acknowledged last, and what was tried since.
+// A file may have the content that was acknowledged last, or one that was tried since.
 struct KnownFile {
   std::set<std::string> contents;
   bool may_be_absent = true;

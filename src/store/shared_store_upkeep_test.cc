@@ -65,7 +65,7 @@ TEST_F(StoreUpkeep, AScrubTakesInAnEmptyDiskBelowARunningServerAndFillsIt) {
   for (const size_t server : {3, 0}) {
     std::filesystem::rename(folder_of(server), root_ + "/away");
     EXPECT_TRUE(comes_true([&] { return why_unusable(server) != ""; }));
-    // The same disk, mounted again, is no new one.
+    // A disk that is mounted again counts as the same one, not as a new one.
     std::filesystem::rename(root_ + "/away", folder_of(server));
     EXPECT_TRUE(comes_true([&] { return why_unusable(server) == ""; })) << why_unusable(server);
     EXPECT_EQ(incarnation_of(server), 1u);
@@ -302,7 +302,7 @@ TEST_F(StoreUpkeep, ACreationThatFailsHalfwayLeavesNothingBehind) {
 TEST_F(StoreUpkeep, AServerThatGaveUpAStoreKeepsTheMetadataOfTheNextOne) {
   for (size_t server = 0; server < 4; ++server) start_here(server);
   ASSERT_TRUE(create().ok());
-  // What cannot be removed keeps the folder that of the store.
+  // As long as a file cannot be removed, the folder belongs to the store.
   const std::string obstacle = folder_of(0) + "/epoch";
   std::filesystem::create_directories(obstacle + "/full");
   EXPECT_FALSE(gives_up(0, file_.id));

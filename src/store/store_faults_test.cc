@@ -67,7 +67,7 @@ class SeededFaults : public DiskFaults {
     const uint64_t size = std::filesystem::file_size(path, error);
     synced_bytes_.try_emplace(path, error ? 0 : size);
   }
-  // What was not synced of PATH.new or PATH.NUMBER.new is not synced of PATH either.
+  // Bytes of PATH.new or PATH.NUMBER.new that were not synced are not synced under the name PATH.
   void note_rename(const std::string& path, bool is_chunk) {
     synced_bytes_.erase(path);
     const auto fresh = synced_bytes_.lower_bound(path + ".");
@@ -99,7 +99,7 @@ class SeededFaults : public DiskFaults {
   std::map<std::string, uint64_t> synced_bytes_;  // of files that were written on since
 };
 
-// What a name may hold: what was acknowledged last, and what was tried since.
+// A file may have the content that was acknowledged last, or one that was tried since.
 struct Possible {
   bool must_be_there = false;
   std::set<std::string> contents;

@@ -12,6 +12,17 @@
 #include "train/stall.h"
 
 namespace trireme {
+namespace {
+
+std::string text_of(const TooLargeDomain& domain) {
+  return fmt::format(
+      "{} hosts of failure domain {} protect each other, and at most {} of them may be lost: if "
+      "all of it is lost, the run resumes from disk. More domains, or more parity "
+      "(checkpoint.parity), would prevent that",
+      domain.num_hosts, domain.name, domain.num_parity);
+}
+
+}  // namespace
 
 MemorySaver::MemorySaver(Engine& engine, const MemoryTier& tier,
                          CheckpointSaver::MakeRequest request,
@@ -61,18 +72,6 @@ void MemorySaver::prepare_update() {
     if (!taken.ok()) throw DeviceError(taken.error().message);
   });
 }
-
-namespace {
-
-std::string text_of(const TooLargeDomain& domain) {
-  return fmt::format(
-      "{} hosts of failure domain {} protect each other, and at most {} of them may be lost: if "
-      "all of it is lost, the run resumes from disk. More domains, or more parity "
-      "(checkpoint.parity), would prevent that",
-      domain.num_hosts, domain.name, domain.num_parity);
-}
-
-}  // namespace
 
 void MemorySaver::fail(const std::string& why) {
   has_failed_ = true;

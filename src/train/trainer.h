@@ -124,7 +124,7 @@ class Trainer {
   Status check_updated() const;
   std::string advice_without_updates() const;
   bool should_stop_after(int64_t step) const;
-  // Of the last step: a checkpoint follows it.
+  // Returns true if a checkpoint follows the last step.
   bool saves_next() const;
   uint64_t next_batch(uint64_t first_sample) const;
   // First sample of the next step, if nothing runs between this step and the next.
