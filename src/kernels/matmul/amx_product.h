@@ -25,8 +25,7 @@ struct AmxProduct {
   const int64_t first_key = 0;  // distinguishes the panels of several products
 
   Workspace workspace(Stream& stream, int thread) const {
-    return workspace_of(stream.workspace(thread), tiling.tile_cols, tiling.block_steps,
-                        tiling.tile_rows);
+    return workspace_of(stream.workspace(thread), tiling, tiling.tile_rows);
   }
   void pack(const ProductBlock& block, const Workspace& ws) const;
   void multiply_tile(int64_t tile, const Workspace& ws) const;

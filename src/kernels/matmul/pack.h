@@ -77,14 +77,36 @@ TRIREME_INLINE void transpose_lanes(IntVector (&rows)[16]) {
   }
 }
 
+#if defined(__AVX512BF16__)
+// Joins two vectors: the pair of lane i is element i of `first` (low half) and of `second`.
+TRIREME_INLINE __m512i joined_pairs(__m256i first, __m256i second) {
+  constexpr auto place = [](int i) { return int16_t(i / 2 + (i % 2) * 16); };
+  alignas(64) static constexpr int16_t kPlaces[32] = {
+      place(0),  place(1),  place(2),  place(3),  place(4),  place(5),  place(6),  place(7),
+      place(8),  place(9),  place(10), place(11), place(12), place(13), place(14), place(15),
+      place(16), place(17), place(18), place(19), place(20), place(21), place(22), place(23),
+      place(24), place(25), place(26), place(27), place(28), place(29), place(30), place(31)};
+  return _mm512_permutexvar_epi16(_mm512_load_si512(kPlaces),
+                                  _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1));
+}
+TRIREME_INLINE __m256i load_halves(const bf16* p, int64_t valid) {
+  if (valid >= kRegisterLanes) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm256_maskz_loadu_epi16(static_cast<__mmask16>(low_bits(valid)), p);
+}
+#endif
+
 // Makes one step of kRegisterLanes columns from row `first` and, for pairs, the next row of k
 // (null: zeros).
 template <typename T>
-TRIREME_INLINE IntVector interleaved(const T* first, const T* second, int64_t valid) {
-  const IntVector low = load_steps<float>(first, valid);  // bf16: in the upper half of every dword
-  if constexpr (!std::is_same_v<T, bf16> || !kBf16Pairs) return low;
-  const IntVector high = second ? load_steps<float>(second, valid) : zero_ints();
-  return _mm512_or_si512(high, _mm512_srli_epi32(low, 16));
+TRIREME_INLINE IntVector interleaved(const T* first, [[maybe_unused]] const T* second,
+                                     int64_t valid) {
+#if defined(__AVX512BF16__)
+  if constexpr (std::is_same_v<T, bf16>) {
+    return joined_pairs(load_halves(first, valid),
+                        second ? load_halves(second, valid) : _mm256_setzero_si256());
+  }
+#endif
+  return load_steps<float>(first, valid);
 }
 #else
 using IntVector = __m256i;
@@ -235,17 +257,21 @@ constexpr int64_t packed_group_dwords(int64_t num_steps) {
 }
 
 // Packs [group][step][kGroupRows] dwords from k rows of the transposed a, whose elements run along
-// its columns. A group is one stream of whole cache lines.
+// its columns. A group is one stream of whole cache lines. There are at most kMostGroups groups.
+constexpr int64_t kMostGroups = 24;
+
 template <typename T>
 void pack_groups(const T* a, int64_t stride, int64_t k, RowGroups groups, int64_t group_dwords,
                  uint32_t* out) {
   constexpr int64_t kElements = kStepElements<ComputeType<T>>;
   const int64_t num_groups = groups.count();
+  int64_t begin[kMostGroups];
+  for (int64_t g = 0; g < num_groups; ++g) begin[g] = groups.begin(g);
   for (int64_t row = 0; row < k; row += kElements, out += kGroupRows, a += kElements * stride) {
     const T* second = row + 1 < k ? a + stride : nullptr;
     prefetch_rows_ahead(a, stride, k - row, groups.rows, kElements);
     for (int64_t g = 0; g < num_groups; ++g) {
-      const int64_t col = groups.begin(g);
+      const int64_t col = begin[g];
       store_dwords(out + g * group_dwords,
                    interleaved(a + col, second ? second + col : nullptr, groups.rows - col));
     }

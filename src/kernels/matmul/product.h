@@ -8,7 +8,7 @@ namespace trireme::TRIREME_ISA {
 namespace {
 
 constexpr int64_t kSubRows = 144;  // rows of a that are packed or widened at a time
-static_assert(kSubRows % kGroupRows == 0);
+static_assert(kSubRows == kMostGroups * kGroupRows);
 
 // Up to kSubRows rows of a over one block of k, in the form that the micro-kernel reads.
 struct RowsOfA {
@@ -47,7 +47,7 @@ struct Product {
   const Patches patches{};
 
   Workspace workspace(Stream& stream, int thread) const {
-    return workspace_of(stream.workspace(thread), tiling.tile_cols, tiling.block_steps, kSubRows);
+    return workspace_of(stream.workspace(thread), tiling, kSubRows);
   }
   void pack(const ProductBlock& block, const Workspace& ws) const {
     if constexpr (kHasPatches) {
@@ -105,6 +105,15 @@ RowsOfA Product<T, Patches>::rows_of_a(const Block& block, const Workspace& ws) 
   return a;
 }
 
+// Prefetches what the next group reads and writes in c, so that its first loads do not wait.
+TRIREME_INLINE void prefetch_next_sums(const float* c, int64_t stride) {
+  for (int64_t r = 0; r < kGroupRows; ++r) {
+    for (int64_t col = 0; col < kPanelCols; col += 64 / int64_t(sizeof(float))) {
+      __builtin_prefetch(c + r * stride + col, 1);
+    }
+  }
+}
+
 // Multiplies a group of at most kGroupRows rows by one panel.
 template <typename T, typename Patches>
 void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, int64_t panel,
@@ -133,6 +142,7 @@ void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, in
     t.c_stride = whole_k ? kPanelCols : tiling.tile_cols;
     if (is_first && t.accumulate) load_sums(args, group, t.c, t.c_stride);
   }
+  if (in_c) prefetch_next_sums(t.c + group.rows * t.c_stride, t.c_stride);
   if (a.segments != nullptr) {
     segment_product_for<U>(group.rows, group.cols)({.rows = a.segments,
                                                     .num_segments = a.num_segments,

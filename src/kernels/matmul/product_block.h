@@ -23,17 +23,14 @@ struct Workspace {
   float* sums;         // partial sums of the tile, if c itself cannot hold them
 };
 
-// Blocks of k have at most `block_steps` steps. `sub_rows` rows of a are packed or widened at a
-// time.
-Workspace workspace_of(std::byte* base, int64_t tile_cols, int64_t block_steps, int64_t sub_rows) {
-  const int64_t steps = num_steps_of(block_steps, kLanes) * kLanes;
-  Workspace ws;
-  ws.packed_cols = reinterpret_cast<int64_t*>(base);
-  ws.bias = reinterpret_cast<float*>(base + 64);
-  ws.b_panels = reinterpret_cast<uint32_t*>(ws.bias + tile_cols);
-  ws.a_rows = ws.b_panels + tile_cols * steps;
-  ws.sums = reinterpret_cast<float*>(ws.a_rows + sub_rows * (steps + kLanes));
-  return ws;
+Workspace workspace_of(std::byte* base, const Tiling& tiling, int64_t sub_rows) {
+  static_assert(kLanes == kWorkspaceLanes);
+  const WorkspaceOffsets at = workspace_offsets(tiling, sub_rows);
+  return {.packed_cols = reinterpret_cast<int64_t*>(base),
+          .bias = reinterpret_cast<float*>(base + at.bias),
+          .b_panels = reinterpret_cast<uint32_t*>(base + at.b_panels),
+          .a_rows = reinterpret_cast<uint32_t*>(base + at.a_rows),
+          .sums = reinterpret_cast<float*>(base + at.sums)};
 }
 
 // A part of one tile: rows of c, columns of c, and a range of k.

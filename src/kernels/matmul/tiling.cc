@@ -19,39 +19,74 @@ int64_t num_tiles(const TilingRequest& request, int64_t tile_rows, int64_t tile_
   return blocks(request.rows, tile_rows) * blocks(request.cols, tile_cols);
 }
 
+constexpr int64_t kNarrowSteps = 1024;
+constexpr int64_t kPackedDwords = int64_t{256} << 10;  // of b, with packed rows of a beside them
+
+// Returns the steps of k for which b is packed at a time: blocks of nearly equal size.
+int64_t block_steps(const TilingRequest& request, int64_t tile_cols) {
+  constexpr int64_t kUnit = 64;
+  int64_t most = kNarrowSteps;
+  if (request.packs_a) {
+    most = std::min(most, kPackedDwords / tile_cols / kUnit * kUnit);
+  } else if (request.steps > kNarrowSteps) {
+    most = 256;
+  }
+  const int64_t num_blocks = std::max<int64_t>(1, blocks(request.steps, most));
+  return std::min(request.steps, rounded_up(blocks(request.steps, num_blocks), kUnit));
+}
+
 }  // namespace
 
 Tiling choose_tiling(const TilingRequest& request) {
-  // The panels of b and the packed rows of a stay in a 1 MiB L2 cache.
+  // The packed rows of a and one panel of b stay in a 1 MiB L2 cache. Rows of a that are packed
+  // serve all columns of a tile, so these tiles are as wide as they can be. If k has several
+  // blocks, b is packed again for every tile, whatever the tile's width. Then wide tiles are
+  // better, because they read a less often.
   const int64_t group_rows = request.group_rows;
   const int64_t min_rows = rounded_up(48, group_rows);
   const int64_t max_rows = (request.packs_a ? 384 : 512) / group_rows * group_rows;
-  // If k has several blocks, b is packed again for every tile, whatever the tile's width. Then wide
-  // tiles are better, because they read a less often.
-  constexpr int64_t kNarrowSteps = 1024;
   const bool wide = request.packs_a || request.steps > kNarrowSteps;
-  const int64_t max_cols = wide ? 256 : request.widens_a ? 128 : 64;
+  const int64_t max_cols = request.packs_a    ? request.most_packed_cols
+                           : wide             ? 256
+                           : request.widens_a ? 128
+                                              : 64;
   Tiling tiling;
-  tiling.block_steps = std::min<int64_t>(wide ? 256 : kNarrowSteps, request.steps);
-  tiling.tile_cols = std::min(max_cols, rounded_up(request.cols, request.panel_cols));
+  const int64_t col_blocks = request.packs_a ? blocks(request.cols, max_cols) : 1;
+  tiling.tile_cols =
+      std::min(max_cols, rounded_up(blocks(request.cols, col_blocks), request.panel_cols));
   int64_t row_blocks = blocks(request.rows, max_rows);
-  tiling.tile_rows = rounded_up(blocks(request.rows, row_blocks), group_rows);
+  const auto rows_of = [&](int64_t blocks_of_rows) {
+    return rounded_up(blocks(request.rows, blocks_of_rows), group_rows);
+  };
+  tiling.tile_rows = rows_of(row_blocks);
   while (request.num_threads > 1 &&
          !balances(num_tiles(request, tiling.tile_rows, tiling.tile_cols), request.num_threads,
                    request.packs_a || !wide ? 4 : 2)) {
-    if (wide && tiling.tile_cols > 64 &&
-        (!request.packs_a || tiling.tile_cols >= tiling.tile_rows)) {
+    const bool is_high = tiling.tile_rows > (request.packs_a ? 2 * min_rows : min_rows);
+    if (wide && tiling.tile_cols > 64 && !(request.packs_a && is_high)) {
       tiling.tile_cols = rounded_up(tiling.tile_cols / 2, request.panel_cols);
     } else if (tiling.tile_rows > min_rows) {
-      ++row_blocks;
-      tiling.tile_rows = rounded_up(blocks(request.rows, row_blocks), group_rows);
+      tiling.tile_rows = rows_of(++row_blocks);
     } else {
       break;
     }
   }
+  tiling.block_steps = block_steps(request, tiling.tile_cols);
   tiling.num_row_blocks = blocks(request.rows, tiling.tile_rows);
   tiling.num_col_blocks = blocks(request.cols, tiling.tile_cols);
   return tiling;
+}
+
+WorkspaceOffsets workspace_offsets(const Tiling& tiling, int64_t sub_rows) {
+  constexpr int64_t kNumberBytes = 4;  // of fp32, or of a step
+  const int64_t steps = rounded_up(tiling.block_steps, kWorkspaceLanes);
+  WorkspaceOffsets at;
+  at.bias = 64;
+  at.b_panels = at.bias + tiling.tile_cols * kNumberBytes;
+  at.a_rows = at.b_panels + tiling.tile_cols * steps * kNumberBytes;
+  at.sums = at.a_rows + sub_rows * (steps + kWorkspaceLanes) * kNumberBytes;
+  at.end = at.sums + tiling.tile_rows * tiling.tile_cols * kNumberBytes;
+  return at;
 }
 
 }  // namespace trireme

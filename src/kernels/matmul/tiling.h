@@ -22,12 +22,27 @@ struct TilingRequest {
   int64_t cols = 0;
   int64_t steps = 0;  // number of steps of k
   int64_t panel_cols = 0;
-  bool packs_a = false;   // a is packed like b, so tiles should be nearly square
+  bool packs_a = false;   // rows of a are packed for every tile, so tiles should be wide
   bool widens_a = false;  // rows of a are copied for every tile, so tiles should not be narrow
+  int64_t most_packed_cols = 1024;  // of a tile, if a is packed; whole panels
   int64_t num_threads = 1;
   int64_t group_rows = kGroupRows;  // rows that one unrolled product multiplies
 };
 
 Tiling choose_tiling(const TilingRequest& request);
+
+// Where the parts of a thread's workspace begin, in bytes. One key lies at its beginning.
+struct WorkspaceOffsets {
+  int64_t bias = 0;
+  int64_t b_panels = 0;  // of a block of k, for all columns of a tile
+  int64_t a_rows = 0;    // packed or widened
+  int64_t sums = 0;      // of a tile, if c itself cannot hold them
+  int64_t end = 0;
+};
+
+inline constexpr int64_t kWorkspaceLanes = 16;
+
+// `sub_rows` rows of a are packed or widened at a time.
+WorkspaceOffsets workspace_offsets(const Tiling& tiling, int64_t sub_rows);
 
 }  // namespace trireme
