@@ -210,6 +210,15 @@ void pack_transposed(const T* b, int64_t stride, int64_t cols, int64_t k, uint32
   }
 }
 
+// Prefetches a piece of a row, whose first and last line need not be whole.
+template <typename T>
+TRIREME_INLINE void prefetch_piece(const T* piece, int64_t cols) {
+  for (int64_t col = 0; col < cols; col += 64 / int64_t(sizeof(T))) {
+    __builtin_prefetch(piece + col);
+  }
+  __builtin_prefetch(piece + cols - 1);
+}
+
 // Rows are far apart in memory, which hardware prefetchers do not follow.
 constexpr int64_t kRowsAhead = 16;
 
@@ -218,9 +227,7 @@ TRIREME_INLINE void prefetch_rows_ahead(const T* row, int64_t stride, int64_t ro
                                         int64_t cols, int64_t num_rows) {
   if (rows_left <= kRowsAhead) return;
   for (int64_t ahead = kRowsAhead; ahead < kRowsAhead + num_rows; ++ahead) {
-    for (int64_t col = 0; col < cols; col += 64 / int64_t(sizeof(T))) {
-      __builtin_prefetch(row + ahead * stride + col);
-    }
+    prefetch_piece(row + ahead * stride, cols);
   }
 }
 
