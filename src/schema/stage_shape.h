@@ -18,7 +18,7 @@ inline constexpr Recompute kRecomputes[] = {Recompute::None, Recompute::Selectiv
 inline constexpr uint64_t kEverythingAgain = ~uint64_t{0};
 
 // Rows of the vocabulary projection whose fp32 logits exist at a time.
-inline constexpr int64_t kLossTileTokens = 128;
+inline constexpr int64_t kLossTileTokens = 256;
 
 // Maximum number of slices of a layer in the mode in which sums do not depend on tp.
 inline constexpr int kMostSlices = 8;
