@@ -64,6 +64,16 @@ struct StoreDrainOptions {
 };
 Result<int> run_store_drain(const StoreDrainOptions& options, CommandIo& io);
 
+struct StoreReplaceOptions {
+  std::string old;
+  std::string fresh;
+  std::string url;
+  StorePlace place;
+  bool json = false;
+};
+// Lets a server keep the metadata in the place of another one.
+Result<int> run_store_replace_metadata(const StoreReplaceOptions& options, CommandIo& io);
+
 struct StoreServeOptions {
   std::string dir;
   std::string listen = "127.0.0.1:0";

@@ -133,6 +133,27 @@ Command store_drain_command() {
           .run = [options](CommandIo& io) { return run_store_drain(*options, io); }};
 }
 
+Command store_replace_metadata_command() {
+  auto options = std::make_shared<StoreReplaceOptions>();
+  return {.name = "replace-metadata",
+          .summary = "Let a server keep the metadata in the place of one that is lost.",
+          .details =
+              "The store can be used meanwhile. A server whose disk was lost, and that was taken "
+              "in with an empty one, may have its own place again: name it twice. If the command "
+              "is interrupted, run it again.",
+          .arguments = {{.name = "OLD",
+                         .doc = "the server that is lost: its name in the status, or its address",
+                         .target = &options->old},
+                        {.name = "NEW",
+                         .doc = "a running server of the store that keeps no metadata",
+                         .target = &options->fresh},
+                        url_argument(options->url, "URL", "store://NAME, or NAME")},
+          .options = with_place(options->place, {json_option(options->json)}),
+          .examples = {"trireme store replace-metadata s0 s3 demo",
+                       "trireme store replace-metadata s0 s0 demo"},
+          .run = [options](CommandIo& io) { return run_store_replace_metadata(*options, io); }};
+}
+
 Command store_serve_command() {
   auto options = std::make_shared<StoreServeOptions>();
   return {
@@ -176,7 +197,7 @@ Command store_command() {
           store_url_command("rm", "Remove a file.", "store://NAME/PATH", run_store_rm),
           store_url_command("status", "Print the health of a store and what is at risk.",
                             "store://NAME, or NAME", run_store_status),
-          store_scrub_command(), store_drain_command()}};
+          store_scrub_command(), store_drain_command(), store_replace_metadata_command()}};
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
-// `trireme store create`, `status`, `scrub` and `drain`.
+// `trireme store create`, `status`, `scrub`, `drain` and `replace-metadata`.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -171,6 +172,30 @@ Result<int> run_store_drain(const StoreDrainOptions& options, CommandIo& io) {
   } else {
     io.out << fmt::format("{} is drained: {} chunks of {} are on other servers\n", options.server,
                           totals.num_repaired, format_bytes(totals.bytes));
+  }
+  return 0;
+}
+
+Result<int> run_store_replace_metadata(const StoreReplaceOptions& options, CommandIo& io) {
+  TRIREME_TRY(open, open_store(options.url, options.place, {.access = StoreAccess::Maintain}, io));
+  TRIREME_TRY(replaced, open.store->replace_log_server(options.old, options.fresh));
+  StoreFile file = open.store->file();
+  file.servers.clear();
+  for (const LogServer& server : replaced.servers) file.servers.push_back(server.address);
+  if (options.place.join.empty()) {
+    TRIREME_TRY(folder, stores_folder(options.place.at, io));
+    const std::string path = store_file_path(folder, file.name);
+    TRIREME_TRY_DONE(write_file_atomically(path, text_of(file)));
+  }
+  if (options.json) {
+    print_json({{"servers", file.servers}, {"not_told", replaced.not_told}}, io);
+    return 0;
+  }
+  io.out << fmt::format("the metadata are kept by {}\n", fmt::join(file.servers, ", "));
+  if (!replaced.not_told.empty()) {
+    io.out << fmt::format(
+        "{} did not answer; if they run again, run this command again so that they know it\n",
+        fmt::join(replaced.not_told, ", "));
   }
   return 0;
 }

@@ -4,6 +4,8 @@
 #include <isa-l/erasure_code.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -19,9 +21,11 @@ constexpr size_t kTableBytes = 32;
 // cache and their lengths fit ISA-L's int.
 constexpr size_t kCodedAtOnce = size_t{32} << 10;
 
-// Computes to[i] = sum over j of rows[i * from.size() + j] * from[j], byte by byte.
+// Computes to[i] = sum over j of rows[i * from.size() + j] * from[j], byte by byte. Calls `visit`
+// with the beginning and the length of each piece while the piece is in the cache.
 void multiply(std::vector<unsigned char> rows, const std::vector<std::span<std::byte>>& from,
-              const std::vector<std::span<std::byte>>& to) {
+              const std::vector<std::span<std::byte>>& to,
+              const std::function<void(size_t begin, size_t bytes)>& visit) {
   if (to.empty()) return;
   std::vector<unsigned char> tables(kTableBytes * rows.size());
   ec_init_tables(int(from.size()), int(to.size()), rows.data(), tables.data());
@@ -33,10 +37,29 @@ void multiply(std::vector<unsigned char> rows, const std::vector<std::span<std::
     };
     std::transform(from.begin(), from.end(), in.begin(), at);
     std::transform(to.begin(), to.end(), out.begin(), at);
-    ec_encode_data(int(std::min(kCodedAtOnce, bytes - done)), int(from.size()), int(to.size()),
-                   tables.data(), in.data(), out.data());
+    const size_t piece = std::min(kCodedAtOnce, bytes - done);
+    ec_encode_data(int(piece), int(from.size()), int(to.size()), tables.data(), in.data(),
+                   out.data());
+    visit(done, piece);
   }
 }
+
+// Computes the checksums of blocks piece by piece.
+class BlockHashers {
+ public:
+  explicit BlockHashers(std::vector<std::span<std::byte>> blocks)
+      : blocks_(std::move(blocks)), hashers_(blocks_.size()) {}
+  void update(size_t begin, size_t bytes) {
+    for (size_t block = 0; block < blocks_.size(); ++block) {
+      hashers_[block].update(blocks_[block].subspan(begin, bytes));
+    }
+  }
+  uint64_t digest(size_t block) const { return hashers_[block].digest(); }
+
+ private:
+  std::vector<std::span<std::byte>> blocks_;
+  std::vector<Hasher64> hashers_;
+};
 
 std::vector<std::span<std::byte>> bytes_of(std::span<Block> blocks, std::span<const int> indices) {
   std::vector<std::span<std::byte>> bytes;
@@ -86,7 +109,7 @@ void ReedSolomon::encode(std::span<Block> blocks) const {
   std::vector<std::span<std::byte>> data, parity;
   for (const Block& block : blocks.first(size_t(k_))) data.push_back(block.bytes);
   for (const Block& block : blocks.subspan(size_t(k_))) parity.push_back(block.bytes);
-  multiply({matrix_.begin() + k_ * k_, matrix_.end()}, data, parity);
+  multiply({matrix_.begin() + k_ * k_, matrix_.end()}, data, parity, [](size_t, size_t) {});
   for (Block& block : blocks) block.checksum = hash64(block.bytes);
 }
 
@@ -141,16 +164,27 @@ Result<std::vector<int>> ReedSolomon::recover(std::span<Block> blocks,
   for (int index = 0; int(given.size()) < k_; ++index) {
     if (!std::binary_search(wanted.begin(), wanted.end(), index)) given.push_back(index);
   }
-  multiply(rows_from(given, wanted), bytes_of(blocks, given), bytes_of(blocks, wanted));
-  for (const int index : wanted) {
-    const Block& block = blocks[size_t(index)];
-    if (hash64(block.bytes) == block.checksum) continue;
+  TRIREME_TRY_DONE(rebuild(blocks, given, wanted));
+  return wanted;
+}
+
+Status ReedSolomon::rebuild(std::span<Block> blocks, std::span<const int> given,
+                            std::span<const int> wanted) const {
+  check_lengths(blocks, num_blocks());
+  TRIREME_CHECK(int(given.size()) == k_, "k blocks determine the others");
+  const std::vector<std::span<std::byte>> to = bytes_of(blocks, wanted);
+  BlockHashers hashers(to);
+  multiply(rows_from(given, wanted), bytes_of(blocks, given), to,
+           [&](size_t begin, size_t bytes) { hashers.update(begin, bytes); });
+  for (size_t written = 0; written < wanted.size(); ++written) {
+    const int index = wanted[written];
+    if (hashers.digest(written) == blocks[size_t(index)].checksum) continue;
     return damaged(
         fmt::format("block {} has a wrong checksum after its recovery, so checksums or "
                     "blocks are of another group; use an older copy of this data",
                     index));
   }
-  return wanted;
+  return Done{};
 }
 
 }  // namespace trireme

@@ -39,6 +39,11 @@ class ReedSolomon {
   // block does not have its checksum after its recovery.
   Result<std::vector<int>> recover(std::span<Block> blocks, std::span<const int> lost = {}) const;
 
+  // Writes the blocks `wanted` from the k blocks `given`, whose checksums the caller has compared,
+  // and reads no others. It is an error if a block does not have its checksum then.
+  Status rebuild(std::span<Block> blocks, std::span<const int> given,
+                 std::span<const int> wanted) const;
+
   // The factor of a data block in a parity block.
   uint8_t coefficient(int parity, int data) const {
     return matrix_[size_t((k_ + parity) * k_ + data)];

@@ -31,10 +31,41 @@ std::shared_ptr<BlockReader> BlockReader::start(Store& store, const BlockRecord&
   return reader;
 }
 
-std::shared_ptr<BlockReader> BlockReader::start_all(Store& store, const BlockRecord& block) {
-  auto reader = make(store, block, nullptr);
-  for (int chunk = 0; chunk < int(block.servers.size()); ++chunk) begin_chunk(reader, chunk);
+std::shared_ptr<BlockReader> BlockReader::start_all(Store& store, const BlockRecord& block,
+                                                    std::shared_ptr<BlockBuffer> buffer) {
+  auto reader = make(store, block, std::move(buffer));
+  reader->begin_all();
   return reader;
+}
+
+std::shared_ptr<BlockReader> BlockReader::start_to_move(Store& store, const BlockRecord& block,
+                                                        const std::vector<int>& wanted,
+                                                        std::shared_ptr<BlockBuffer> buffer) {
+  auto reader = make(store, block, std::move(buffer));
+  reader->to_move_ = wanted;
+  const auto has_server = [&](int chunk) { return reader->has_server(chunk); };
+  std::vector<int> order;
+  std::ranges::copy_if(wanted, std::back_inserter(order), has_server);
+  size_t enough = wanted.size();
+  if (order.size() < wanted.size()) {
+    enough = size_t(store.code().num_data);
+    for (int chunk = 0; chunk < int(block.servers.size()); ++chunk) {
+      if (has_server(chunk) && std::ranges::count(wanted, chunk) == 0) order.push_back(chunk);
+    }
+  }
+  order.resize(std::min(order.size(), enough));
+  for (const int chunk : order) begin_chunk(reader, chunk);
+  return reader;
+}
+
+bool BlockReader::has_server(int chunk) const {
+  const int server = block_.servers[size_t(chunk)];
+  return server != kNoServer && store_.target(server) != nullptr;
+}
+
+void BlockReader::begin_all() {
+  const std::shared_ptr<BlockReader> self = self_.lock();
+  for (int chunk = 0; chunk < int(chunks_.size()); ++chunk) begin_chunk(self, chunk);
 }
 
 void BlockReader::begin_chunk(const std::shared_ptr<BlockReader>& reader, int chunk) {
@@ -64,17 +95,14 @@ void BlockReader::read_chunk(int chunk) {
   has_news_.notify_all();
 }
 
-int BlockReader::num_intact() const {
-  return int(std::ranges::count_if(chunks_, [](const Chunk& chunk) {
-    return chunk.progress == Progress::Ended && chunk.outcome.state == ChunkState::Intact;
-  }));
+bool BlockReader::is_intact(const Chunk& chunk) {
+  return chunk.progress == Progress::Ended && chunk.outcome.state == ChunkState::Intact;
 }
 
+int BlockReader::num_intact() const { return int(std::ranges::count_if(chunks_, is_intact)); }
+
 bool BlockReader::all_wanted_are_intact() const {
-  return std::all_of(
-      chunks_.begin() + first_chunk_, chunks_.begin() + last_chunk_ + 1, [](const Chunk& chunk) {
-        return chunk.progress == Progress::Ended && chunk.outcome.state == ChunkState::Intact;
-      });
+  return std::all_of(chunks_.begin() + first_chunk_, chunks_.begin() + last_chunk_ + 1, is_intact);
 }
 
 bool BlockReader::one_wanted_failed() const {
@@ -102,53 +130,100 @@ Result<std::span<std::byte>> BlockReader::finish() {
   }
   if (all_wanted_are_intact()) return buffer_->bytes();
   lock.unlock();
-  const std::shared_ptr<BlockReader> self = self_.lock();
-  for (int chunk = 0; chunk < int(chunks_.size()); ++chunk) begin_chunk(self, chunk);
+  begin_all();
   lock.lock();
   has_news_.wait(lock, [&] {
     return all_wanted_are_intact() || num_intact() >= store_.code().num_data ||
            all_begun_have_ended();
   });
   if (all_wanted_are_intact()) return buffer_->bytes();
+  std::vector<int> wanted;
+  bool is_one_late = false;
+  for (int chunk = first_chunk_; chunk <= last_chunk_; ++chunk) {
+    wanted.push_back(chunk);
+    is_one_late = is_one_late || chunks_[size_t(chunk)].progress != Progress::Ended;
+  }
+  const std::shared_ptr<BlockBuffer> to =
+      is_one_late ? std::make_shared<BlockBuffer>(chunks_.size() * block_.chunk_bytes) : buffer_;
+  std::vector<Block> blocks = blocks_of(*to);
+  for (size_t chunk = 0; is_one_late && chunk < chunks_.size(); ++chunk) {
+    if (!is_intact(chunks_[chunk])) continue;
+    const auto from = buffer_->bytes().subspan(chunk * block_.chunk_bytes, block_.chunk_bytes);
+    std::ranges::copy(from, blocks[chunk].bytes.begin());
+  }
+  const std::vector<bool> is_copied = intact_chunks();
   lock.unlock();
-  TRIREME_TRY(recovered, recover());
-  static_cast<void>(recovered);
-  return decoded_->bytes();
+  TRIREME_TRY_DONE(decode(blocks, wanted, is_copied));
+  decoded_ = to;
+  return to->bytes();
 }
 
-Result<std::vector<Block>> BlockReader::recover() {
-  const StoreCode& code = store_.code();
-  const auto decoded = std::make_shared<BlockBuffer>(chunks_.size() * block_.chunk_bytes);
-  std::vector<Block> blocks = chunks_of(*decoded, code, block_.chunk_bytes);
-  std::vector<int> lost;
-  std::string reasons;
-  {
+Result<std::vector<Block>> BlockReader::finish_move() {
+  wait_for_all();
+  const auto is_enough = [&] {
     const std::lock_guard lock(mutex_);
-    for (int chunk = 0; chunk < int(chunks_.size()); ++chunk) {
-      Block& block = blocks[size_t(chunk)];
-      block.checksum = block_.checksums[size_t(chunk)];
-      const Chunk& read = chunks_[size_t(chunk)];
-      if (read.progress == Progress::Ended && read.outcome.state == ChunkState::Intact) {
-        const auto from =
-            buffer_->bytes().subspan(size_t(chunk) * block_.chunk_bytes, block_.chunk_bytes);
-        std::ranges::copy(from, block.bytes.begin());
-        continue;
-      }
-      lost.push_back(chunk);
-      if (read.progress != Progress::Ended) continue;
-      reasons += fmt::format("; chunk {} of server {}: {}", chunk,
-                             store_.describe(block_.servers[size_t(chunk)]), read.outcome.why);
-    }
+    return num_intact() >= store_.code().num_data || std::ranges::all_of(to_move_, [&](int chunk) {
+             return is_intact(chunks_[size_t(chunk)]);
+           });
+  };
+  if (!is_enough()) {
+    begin_all();
+    wait_for_all();
   }
-  if (int(lost.size()) > code.num_parity) {
-    return damaged(fmt::format(
-        "{} of {} chunks of block {} are lost, and the code {} bears the loss of {}{}; bring one "
-        "of these disks back",
-        lost.size(), chunks_.size(), block_.id, text_of(code), code.num_parity, reasons));
-  }
-  TRIREME_TRY_DONE(recover_chunks(code, blocks, lost));
-  decoded_ = decoded;
+  std::vector<Block> blocks = blocks_of(*buffer_);
+  const auto is_intact = [&] {
+    const std::lock_guard lock(mutex_);
+    return intact_chunks();
+  };
+  TRIREME_TRY_DONE(decode(blocks, to_move_, is_intact()));
   return blocks;
+}
+
+std::vector<Block> BlockReader::blocks_of(BlockBuffer& buffer) const {
+  std::vector<Block> blocks = chunks_of(buffer, store_.code(), block_.chunk_bytes);
+  for (size_t chunk = 0; chunk < blocks.size(); ++chunk) {
+    blocks[chunk].checksum = block_.checksums[chunk];
+  }
+  return blocks;
+}
+
+std::vector<bool> BlockReader::intact_chunks() const {
+  std::vector<bool> intact;
+  for (const Chunk& chunk : chunks_) intact.push_back(is_intact(chunk));
+  return intact;
+}
+
+Status BlockReader::decode(std::span<Block> blocks, std::span<const int> wanted,
+                           const std::vector<bool>& intact) {
+  const StoreCode& code = store_.code();
+  std::vector<int> given, lost;
+  for (int chunk = 0; chunk < int(blocks.size()); ++chunk) {
+    if (intact[size_t(chunk)] && int(given.size()) < code.num_data) given.push_back(chunk);
+  }
+  for (const int chunk : wanted) {
+    if (!intact[size_t(chunk)]) lost.push_back(chunk);
+  }
+  if (lost.empty()) return Done{};
+  if (int(given.size()) < code.num_data) return too_few_chunks();
+  TRIREME_TRY_DONE(rebuild_chunks(code, blocks, given, lost));
+  was_decoded_ = true;
+  return Done{};
+}
+
+Error BlockReader::too_few_chunks() {
+  std::string reasons;
+  const std::lock_guard lock(mutex_);
+  for (int chunk = 0; chunk < int(chunks_.size()); ++chunk) {
+    const Chunk& read = chunks_[size_t(chunk)];
+    if (read.progress != Progress::Ended || is_intact(read)) continue;
+    reasons += fmt::format("; chunk {} of server {}: {}", chunk,
+                           store_.describe(block_.servers[size_t(chunk)]), read.outcome.why);
+  }
+  return damaged(fmt::format(
+      "{} of {} chunks of block {} are lost, and the code {} bears the loss of {}{}; bring one "
+      "of these disks back",
+      int(chunks_.size()) - num_intact(), chunks_.size(), block_.id, text_of(store_.code()),
+      store_.code().num_parity, reasons));
 }
 
 ChunkRead BlockReader::outcome(int chunk) {

@@ -21,8 +21,14 @@ class BlockReader {
   static std::shared_ptr<BlockReader> start(Store& store, const BlockRecord& block, int first_chunk,
                                             int last_chunk,
                                             std::shared_ptr<BlockBuffer> buffer = nullptr);
-  // Starts to read all chunks, as repair and scrub need them.
-  static std::shared_ptr<BlockReader> start_all(Store& store, const BlockRecord& block);
+  // Starts to read all chunks, as a scrub needs them.
+  static std::shared_ptr<BlockReader> start_all(Store& store, const BlockRecord& block,
+                                                std::shared_ptr<BlockBuffer> buffer);
+  // Starts to read what is needed to write the chunks `wanted` once more: these chunks if their
+  // servers can be used, or else any k chunks.
+  static std::shared_ptr<BlockReader> start_to_move(Store& store, const BlockRecord& block,
+                                                    const std::vector<int>& wanted,
+                                                    std::shared_ptr<BlockBuffer> buffer);
 
   // Waits for the wanted chunks. The result begins with chunk 0 and is valid as long as this
   // reader. If more chunks are lost than the code bears, the error names them.
@@ -30,12 +36,16 @@ class BlockReader {
   // Waits until all chunks that were begun have ended.
   void wait_for_all();
 
-  // After finish(): the chunks that were found missing or damaged.
+  // After finish() or finish_move(): the chunks that were found missing or damaged.
   std::vector<Move> losses();
-  bool was_decoded() const { return decoded_ != nullptr; }
+  bool was_decoded() const { return was_decoded_; }
   const BlockRecord& block() const { return block_; }
-  // After wait_for_all(): recovers the block, and returns all its chunks.
-  Result<std::vector<Block>> recover();
+  // After start_to_move(): reads more chunks if those that were begun are not enough, and returns
+  // all chunks of the block, of which the wanted ones have their bytes. They are valid as long as
+  // this reader. If more chunks are lost than the code bears, the error names them.
+  Result<std::vector<Block>> finish_move();
+  const std::vector<int>& to_move() const { return to_move_; }
+  // After wait_for_all().
   ChunkRead outcome(int chunk);
 
  private:
@@ -50,10 +60,19 @@ class BlockReader {
                                            std::shared_ptr<BlockBuffer> buffer);
   static void begin_chunk(const std::shared_ptr<BlockReader>& reader, int chunk);
   void read_chunk(int chunk);
+  static bool is_intact(const Chunk& chunk);
+  std::vector<bool> intact_chunks() const;
   int num_intact() const;
   bool all_wanted_are_intact() const;
   bool one_wanted_failed() const;
   bool all_begun_have_ended() const;
+  bool has_server(int chunk) const;
+  void begin_all();
+  std::vector<Block> blocks_of(BlockBuffer& buffer) const;
+  // Decodes the chunks `wanted` that are not intact. Nobody else may write to their places.
+  Status decode(std::span<Block> blocks, std::span<const int> wanted,
+                const std::vector<bool>& intact);
+  Error too_few_chunks();
 
   Store& store_;
   const BlockRecord block_;
@@ -61,8 +80,10 @@ class BlockReader {
   int first_chunk_ = 0;
   int last_chunk_ = 0;
   std::shared_ptr<BlockBuffer> buffer_;   // a late read writes to it
-  std::shared_ptr<BlockBuffer> decoded_;  // the block, if it was decoded
-  std::mutex mutex_;                      // guards everything below
+  std::shared_ptr<BlockBuffer> decoded_;  // the block, if a late read may still write to buffer_
+  bool was_decoded_ = false;
+  std::vector<int> to_move_;
+  std::mutex mutex_;  // guards everything below
   std::condition_variable has_news_;
   std::vector<Chunk> chunks_;
 };

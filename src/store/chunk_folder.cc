@@ -125,16 +125,19 @@ std::string ChunkFolder::path_of(ChunkName name) const {
 Status ChunkFolder::make_folder_of(const std::string& path) {
   const std::string folder = fs::path(path).parent_path().string();
   const std::string chunks = fs::path(folder).parent_path().string();
-  const std::lock_guard lock(mutex_);
-  if (durable_folders_.contains(folder)) return Done{};
   for (const std::string& made : {chunks, folder}) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (durable_folders_.contains(made)) continue;
+    }
     if (::mkdir(made.c_str(), 0755) != 0 && errno != EEXIST) {
       return damaged(fmt::format("{}: cannot create: {}", made, std::strerror(errno)));
     }
-    // Whoever has made it may have ended before it was synced.
+    // Whoever has made it may have ended before it was synced. Other writes go on meanwhile.
     TRIREME_TRY_DONE(sync_folder_of(made, faults_));
+    const std::lock_guard lock(mutex_);
+    durable_folders_.insert(made);
   }
-  durable_folders_.insert(folder);
   return Done{};
 }
 

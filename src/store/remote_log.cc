@@ -13,60 +13,83 @@ namespace {
 // the server may be slow and not lost.
 constexpr double kFirstTryS = 1.0;
 constexpr double kLongestTryS = 16.0;
+constexpr size_t kMostPeers = 64;
 constexpr std::chrono::milliseconds kPause(20);
 
 }  // namespace
 
 RemoteLog::RemoteLog(const std::vector<std::string>& addresses, const std::string& secret,
                      uint64_t store)
-    : store_(store) {
+    : secret_(secret), store_(store) {
   for (const std::string& address : addresses) {
     peers_.push_back(std::make_shared<StorePeer>(address, secret));
   }
 }
 
 Result<AppliedAnswer> RemoteLog::apply(const std::string& command, Deadline deadline) {
-  return ask(StoreOp::Apply, command, deadline);
+  return ask({.op = StoreOp::Apply, .text = command}, deadline);
 }
 
 Result<AppliedAnswer> RemoteLog::query(const std::string& question, Deadline deadline) {
-  return ask(StoreOp::Query, question, deadline);
+  return ask({.op = StoreOp::Query, .text = question}, deadline);
 }
 
-Result<AppliedAnswer> RemoteLog::ask(StoreOp op, const std::string& text, Deadline deadline) {
+Result<LogMembers> RemoteLog::members(Deadline deadline) {
+  TRIREME_TRY(answer, ask({.op = StoreOp::Members}, deadline));
+  return decode_members(answer.bytes);
+}
+
+Status RemoteLog::change_members(const LogMembers& members, uint64_t epoch, Deadline deadline) {
+  TRIREME_TRY(answer,
+              ask({.op = StoreOp::ChangeMembers, .epoch = epoch, .text = encode_members(members)},
+                  deadline));
+  static_cast<void>(answer);
+  return Done{};
+}
+
+Result<AppliedAnswer> RemoteLog::ask(StoreRequest request, Deadline deadline) {
   if (peers_.empty()) return damaged("the store names no server that keeps its metadata");
-  const StoreRequest request{.op = op, .store = store_, .text = text};
+  request.store = store_;
   std::string why = "no server knows the leader";
   double try_s = kFirstTryS;
   while (deadline.left_ms() > 0) {
     size_t at = 0;
+    std::shared_ptr<StorePeer> peer;
     {
       const std::lock_guard lock(mutex_);
       at = leader_;
+      peer = peers_[at];
     }
     const double seconds = std::min(try_s, double(deadline.left_ms()) * 1e-3);
     const Deadline patience = Deadline::after(seconds);
-    const Result<StoreReply> reply = peers_[at]->ask(request, seconds);
+    const Result<StoreReply> reply = peer->ask(request, seconds);
     if (patience.left_ms() == 0) try_s = std::min(2 * try_s, kLongestTryS);
     if (reply.ok() && reply->is_leader) return AppliedAnswer{.bytes = reply->text};
     // A usage error stays, however often the call is repeated.
     if (!reply.ok() && reply.error().kind == ErrorKind::Usage) return reply.error();
     if (!reply.ok()) why = reply.error().message;
-    size_t next = (at + 1) % peers_.size();
-    if (reply.ok()) {
-      const auto named = std::ranges::find(peers_, reply->leader, &StorePeer::address);
-      if (named != peers_.end()) next = size_t(named - peers_.begin());
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      if (leader_ == at) leader_ = next;
-    }
-    if (next <= at) std::this_thread::sleep_for(kPause);
+    if (next_after(at, reply.ok() ? reply->leader : "") <= at) std::this_thread::sleep_for(kPause);
   }
+  const std::lock_guard lock(mutex_);
   return Error{ErrorKind::Runtime,
                fmt::format("the metadata did not answer before the deadline; of {} servers that "
                            "keep them, more than half must run; the last reason: {}",
                            peers_.size(), why)};
+}
+
+size_t RemoteLog::next_after(size_t at, const std::string& leader) {
+  const std::lock_guard lock(mutex_);
+  size_t next = (at + 1) % peers_.size();
+  const auto named = std::ranges::find(peers_, leader, &StorePeer::address);
+  if (named != peers_.end()) {
+    next = size_t(named - peers_.begin());
+  } else if (!leader.empty() && peers_.size() < kMostPeers) {
+    // It has taken the place of a server that was lost.
+    next = peers_.size();
+    peers_.push_back(std::make_shared<StorePeer>(leader, secret_));
+  }
+  if (leader_ == at) leader_ = next;
+  return next;
 }
 
 }  // namespace trireme

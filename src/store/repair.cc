@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <set>
 #include <thread>
+#include <utility>
 
-#include "base/or_list.h"
 #include "store/block_reader.h"
-#include "store/placement.h"
 #include "store/store_status.h"
 
 namespace trireme {
@@ -20,92 +20,70 @@ namespace {
 constexpr size_t kBlocksAtOnce = 4;
 constexpr uint32_t kBlocksOfAnswer = 256;
 
-// Writes chunks of a block whose readers have ended to new servers.
-class ChunkMover {
- public:
-  ChunkMover(Store& store, const Overview& overview) : store_(store), overview_(overview) {}
-
-  // Moves the chunks that have no server, and those on `drained`.
-  void move(BlockReader& reader, int drained) {
-    const BlockRecord& block = reader.block();
-    Result<std::vector<Block>> chunks = reader.recover();
-    if (!chunks.ok()) {
-      totals_.lost.push_back(chunks.error().message);
-      return;
-    }
-    std::vector<int32_t> held = block.servers;
-    for (int chunk = 0; chunk < int(held.size()); ++chunk) {
-      const int32_t from = held[size_t(chunk)];
-      if (from == kNoServer || from == drained) {
-        move_chunk(block, chunk, (*chunks)[size_t(chunk)], held);
-      }
-    }
-  }
-
-  Status commit() {
-    if (moves_.empty()) return Done{};
-    MetadataCommand place{.kind = CommandKind::Place};
-    place.view = overview_.view;
-    place.moves = std::exchange(moves_, {});
-    return store_.change(std::move(place));
-  }
-
-  RepairTotals& totals() { return totals_; }
-
- private:
-  void move_chunk(const BlockRecord& block, int chunk, const Block& bytes,
-                  std::vector<int32_t>& held) {
-    const std::vector<int> servers =
-        servers_for_block(overview_, store_.usable(), block.id, block.chunk_bytes, held);
-    for (const int server : servers) {
-      const Status status =
-          store_.target(server)->write({block.id, chunk}, bytes.bytes, bytes.checksum);
-      if (!status.ok()) continue;
-      moves_.push_back({block.id, chunk, held[size_t(chunk)], server});
-      held[size_t(chunk)] = server;
-      overview_.bytes_of_server[size_t(server)] += block.chunk_bytes;
-      ++totals_.num_repaired;
-      totals_.bytes += block.chunk_bytes;
-      return;
-    }
-    ++totals_.num_waiting;
-  }
-
-  Store& store_;
-  Overview overview_;
-  std::vector<Move> moves_;
-  RepairTotals totals_;
-};
-
-// Calls `visit` with the blocks that answer the question, a few read ahead.
+// Calls `visit` with the blocks that answer the question, and `after_answer` after each part of the
+// answer.
 Status for_each_block(Store& store, QuestionKind kind,
-                      const std::function<bool(const BlockRecord&)>& is_wanted,
-                      const std::function<Status(BlockReader&)>& visit,
+                      const std::function<Status(const BlockRecord&)>& visit,
                       const std::function<Status()>& after_answer) {
   MetadataQuestion question{.kind = kind, .most = kBlocksOfAnswer};
-  std::deque<std::shared_ptr<BlockReader>> ahead;
-  const auto visit_oldest = [&]() -> Status {
-    const std::shared_ptr<BlockReader> reader = ahead.front();
-    ahead.pop_front();
-    reader->wait_for_all();
-    return visit(*reader);
-  };
   for (;;) {
     TRIREME_TRY(answer, store.ask(question));
     if (answer.blocks.empty()) return Done{};
     question.number = answer.blocks.back().id;
-    for (const BlockRecord& block : answer.blocks) {
-      if (!is_wanted(block)) continue;
-      ahead.push_back(BlockReader::start_all(store, block));
-      if (ahead.size() >= kBlocksAtOnce) TRIREME_TRY_DONE(visit_oldest());
-    }
-    while (!ahead.empty()) TRIREME_TRY_DONE(visit_oldest());
+    for (const BlockRecord& block : answer.blocks) TRIREME_TRY_DONE(visit(block));
     TRIREME_TRY_DONE(after_answer());
   }
 }
 
-Status note_all(Store& store, std::vector<Move>& losses) {
-  return note_losses(store, std::exchange(losses, {}));
+// Reads all chunks of blocks, a few blocks ahead, and counts those that are not intact.
+class ChunkChecker {
+ public:
+  ChunkChecker(Store& store, ScrubTotals& totals) : store_(store), totals_(totals) {}
+
+  void add(const BlockRecord& block) {
+    if (ahead_.size() >= kBlocksAtOnce) check_oldest();
+    ahead_.push_back(BlockReader::start_all(store_, block,
+                                            pool_.take(block.servers.size() * block.chunk_bytes)));
+  }
+  // Waits for all blocks, and tells the metadata what is lost.
+  Status finish() {
+    while (!ahead_.empty()) check_oldest();
+    return note_losses(store_, std::exchange(losses_, {}));
+  }
+
+ private:
+  void check_oldest() {
+    const std::shared_ptr<BlockReader> reader = std::move(ahead_.front());
+    ahead_.pop_front();
+    reader->wait_for_all();
+    const BlockRecord& block = reader->block();
+    for (int chunk = 0; chunk < int(block.servers.size()); ++chunk) {
+      if (block.servers[size_t(chunk)] == kNoServer) continue;
+      const ChunkState state = reader->outcome(chunk).state;
+      ++totals_.num_chunks;
+      totals_.num_damaged += state == ChunkState::Damaged ? 1 : 0;
+      totals_.num_missing += state == ChunkState::Missing ? 1 : 0;
+      totals_.num_unreadable += state == ChunkState::Unreadable ? 1 : 0;
+    }
+    const std::vector<Move> found = reader->losses();
+    losses_.insert(losses_.end(), found.begin(), found.end());
+  }
+
+  Store& store_;
+  ScrubTotals& totals_;
+  BufferPool pool_;
+  std::deque<std::shared_ptr<BlockReader>> ahead_;
+  std::vector<Move> losses_;
+};
+
+// Returns the chunks that have no server, and the one on `drained`.
+std::vector<int> chunks_to_move(const BlockRecord& block, int drained) {
+  std::vector<int> chunks;
+  for (int chunk = 0; chunk < int(block.servers.size()); ++chunk) {
+    const int32_t server = block.servers[size_t(chunk)];
+    if (server == kNoServer || server == drained) chunks.push_back(chunk);
+  }
+  return chunks;
 }
 
 // Returns every chunk that the metadata name, with its server.
@@ -148,17 +126,6 @@ Result<int64_t> remove_orphans(Store& store) {
     num_removed += store.target(chunk.server)->remove({chunk.block, chunk.chunk}).ok() ? 1 : 0;
   }
   return num_removed;
-}
-
-Result<int> find_server(const Overview& overview, const std::string& name) {
-  std::vector<std::string> names;
-  for (int server = 0; server < int(overview.servers.size()); ++server) {
-    const ServerRecord& record = overview.servers[size_t(server)];
-    if (record.name == name || record.address == name) return server;
-    names.push_back(record.name);
-  }
-  return usage(
-      fmt::format("no server of the store is called {}: there are {}", name, or_list(names)));
 }
 
 // A disk is new if its folder is empty. That may also be a folder without its disk. So the disks
@@ -234,18 +201,15 @@ Status note_losses(Store& store, const std::vector<Move>& losses) {
 Result<RepairTotals> repair(Store& store) {
   TRIREME_TRY(overview, store.overview());
   ChunkMover mover(store, overview);
-  std::vector<Move> losses;
   TRIREME_TRY_DONE(for_each_block(
-      store, QuestionKind::Queue, [](const BlockRecord&) { return true; },
-      [&](BlockReader& reader) -> Status {
-        const std::vector<Move> found = reader.losses();
-        losses.insert(losses.end(), found.begin(), found.end());
-        mover.move(reader, /*drained=*/-2);
+      store, QuestionKind::Queue,
+      [&](const BlockRecord& block) -> Status {
+        mover.add(block, chunks_to_move(block, kNoServer));
         return Done{};
       },
       [&]() -> Status {
         TRIREME_TRY_DONE(mover.commit());
-        return note_all(store, losses);
+        return note_losses(store, mover.take_losses());
       }));
   return std::move(mover.totals());
 }
@@ -255,24 +219,14 @@ Result<ScrubTotals> scrub_store(Store& store) {
   TRIREME_TRY_DONE(take_in_new_disks(store));
   DeadWriters dead_writers(store);
   TRIREME_TRY_DONE(dead_writers.begin(store));
-  std::vector<Move> losses;
+  ChunkChecker checker(store, totals);
   TRIREME_TRY_DONE(for_each_block(
-      store, QuestionKind::Blocks, [](const BlockRecord&) { return true; },
-      [&](BlockReader& reader) -> Status {
-        const BlockRecord& block = reader.block();
-        for (int chunk = 0; chunk < int(block.servers.size()); ++chunk) {
-          if (block.servers[size_t(chunk)] == kNoServer) continue;
-          const ChunkState state = reader.outcome(chunk).state;
-          ++totals.num_chunks;
-          totals.num_damaged += state == ChunkState::Damaged ? 1 : 0;
-          totals.num_missing += state == ChunkState::Missing ? 1 : 0;
-          totals.num_unreadable += state == ChunkState::Unreadable ? 1 : 0;
-        }
-        const std::vector<Move> found = reader.losses();
-        losses.insert(losses.end(), found.begin(), found.end());
+      store, QuestionKind::Blocks,
+      [&](const BlockRecord& block) -> Status {
+        checker.add(block);
         return Done{};
       },
-      [&] { return note_all(store, losses); }));
+      [&] { return checker.finish(); }));
   // A block whose chunk turned out to be lost while it was repaired is in the queue again.
   TRIREME_TRY(repaired, repair(store));
   totals.repaired = std::move(repaired);
@@ -291,9 +245,10 @@ Result<RepairTotals> drain_server(Store& store, const std::string& name) {
   ChunkMover mover(store, overview);
   TRIREME_TRY_DONE(for_each_block(
       store, QuestionKind::Blocks,
-      [&](const BlockRecord& block) { return std::ranges::count(block.servers, server) > 0; },
-      [&](BlockReader& reader) -> Status {
-        mover.move(reader, server);
+      [&](const BlockRecord& block) -> Status {
+        if (std::ranges::count(block.servers, server) > 0) {
+          mover.add(block, chunks_to_move(block, server));
+        }
         return Done{};
       },
       [&] { return mover.commit(); }));

@@ -3,16 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "store/chunk_mover.h"
 #include "store/store.h"
 
 namespace trireme {
-
-struct RepairTotals {
-  int64_t num_repaired = 0;       // chunks
-  int64_t bytes = 0;              // of these
-  int64_t num_waiting = 0;        // chunks for which there is no server
-  std::vector<std::string> lost;  // blocks that cannot be recovered now, with the reasons
-};
 
 // Tells the metadata that chunks are lost, which puts their blocks into the queue for repair.
 Status note_losses(Store& store, const std::vector<Move>& losses);

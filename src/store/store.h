@@ -36,6 +36,11 @@ struct StoreOptions {
   double lease_s = 120.0;
 };
 
+struct ReplacedLogServer {
+  std::vector<LogServer> servers;     // those that keep the metadata now
+  std::vector<std::string> not_told;  // addresses of servers that could not be told who they are
+};
+
 // An open store: its metadata, and the disks of its chunks. put_files(), get_file(), repair() and
 // other functions work on it.
 class Store {
@@ -91,6 +96,11 @@ class Store {
   // Makes these the disks of their servers. Their chunks are then in the queue for repair. Only the
   // maintainer does so.
   Status take_in_new_disks();
+  // Lets the server `fresh`, which keeps no metadata, keep them in the place of the server `old`. A
+  // server whose disk was lost may have its own place again. Names or addresses of servers. The
+  // metadata can be used meanwhile. After an error, the same call goes on where it ended. Only the
+  // maintainer of a shared store does so.
+  Result<ReplacedLogServer> replace_log_server(const std::string& old, const std::string& fresh);
 
  private:
   Store(const StoreFile& file, const StoreOptions& options, std::vector<std::string> addresses);
@@ -105,6 +115,10 @@ class Store {
   void add_server(size_t server, const ServerRecord& record,
                   const Result<ServerDescription>& found);
   Status take_in_new_disk(const NewDisk& disk, ServerRecord record);
+  StoreRequest request_to(StoreOp op, const ServerRecord& record) const;
+  // Tells all servers which of them keep the metadata now.
+  ReplacedLogServer tell_log_servers(const Overview& overview,
+                                     const std::vector<LogServer>& servers);
   Status collect_garbage_of(int server);
   Status open_log();
   Status open_targets(const Overview& overview);

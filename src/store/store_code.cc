@@ -91,4 +91,16 @@ Status recover_chunks(const StoreCode& code, std::span<Block> chunks, std::span<
   return Done{};
 }
 
+Status rebuild_chunks(const StoreCode& code, std::span<Block> chunks, std::span<const int> given,
+                      std::span<const int> wanted) {
+  if (code.num_data > 1) return reed_solomon(code).rebuild(chunks, given, wanted);
+  const Block& copy = chunks[size_t(given.front())];
+  for (const int index : wanted) {
+    Block& chunk = chunks[size_t(index)];
+    if (chunk.checksum != copy.checksum) return damaged("two copies have other checksums");
+    std::ranges::copy(copy.bytes, chunk.bytes.begin());
+  }
+  return Done{};
+}
+
 }  // namespace trireme

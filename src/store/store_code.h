@@ -36,4 +36,9 @@ void encode_chunks(const StoreCode& code, std::span<Block> chunks);
 // Recovers the lost chunks and those whose checksum is wrong. More than num_parity are an error.
 Status recover_chunks(const StoreCode& code, std::span<Block> chunks, std::span<const int> lost);
 
+// Writes the chunks `wanted` from num_data chunks `given`, whose checksums the caller has compared.
+// It is an error if a chunk does not have its checksum then.
+Status rebuild_chunks(const StoreCode& code, std::span<Block> chunks, std::span<const int> given,
+                      std::span<const int> wanted);
+
 }  // namespace trireme

@@ -78,6 +78,10 @@ class StoreServer {
   Status check_has_no_chunks();
   static Result<StoreReply> list(ChunkFolder& chunks, const StoreRequest& request);
   Result<StoreReply> ask_log(const StoreRequest& request);
+  Result<AppliedAnswer> ask_running(RaftServer& log, const StoreRequest& request,
+                                    Deadline deadline);
+  Result<StoreReply> keep_log(const StoreRequest& request);
+  Status set_log_servers(const StoreRequest& request);
 
   const StoreServerOptions options_;
   std::mutex release_;  // held while the server gives up a store
@@ -87,8 +91,9 @@ class StoreServer {
   // Guards everything up to the empty line. Requests use the chunks and the log without the lock.
   std::mutex mutex_;
   ServerDescription description_;
-  Socket log_listener_;                  // closed while the log has it or others keep the metadata
-  uint64_t epoch_ = 0;                   // greatest token of a maintainer that was seen
+  LogStart log_start_;   // its id in the log, and the servers with which its log began
+  Socket log_listener_;  // closed while the log has it or others keep the metadata
+  uint64_t epoch_ = 0;   // greatest token of a maintainer that was seen
   std::shared_ptr<ChunkFolder> chunks_;  // shared with requests under way
   std::shared_ptr<LogOfServer> log_;     // likewise; null: others keep the metadata
 

@@ -75,7 +75,8 @@ StoreReply StoreServer::answer(const StoreRequest& request, std::span<std::byte>
   }
   if (request.op == StoreOp::Assign) return reply_of(assign(request));
   if (request.op == StoreOp::Release) return reply_of(release(request));
-  if (request.op == StoreOp::Apply || request.op == StoreOp::Query) {
+  if (request.op == StoreOp::Apply || request.op == StoreOp::Query ||
+      request.op == StoreOp::Members || request.op == StoreOp::ChangeMembers) {
     return reply_of(ask_log(request));
   }
   std::shared_lock maintains(maintenance_, std::defer_lock);
@@ -86,6 +87,8 @@ StoreReply StoreServer::answer(const StoreRequest& request, std::span<std::byte>
     fenced = raised.ok() ? check_fence(request) : raised.error();
   }
   if (!fenced.ok()) return reply_of(fenced.error());
+  if (request.op == StoreOp::KeepLog) return reply_of(keep_log(request));
+  if (request.op == StoreOp::LogServers) return reply_of(set_log_servers(request));
   ChunkFolder& chunks = **fenced;
   if (request.op == StoreOp::Write) {
     return reply_of(chunks.write(request.chunk, payload, request.checksum));
@@ -202,11 +205,38 @@ Result<StoreReply> StoreServer::list(ChunkFolder& chunks, const StoreRequest& re
   return StoreReply{.chunks = std::move(names)};
 }
 
+Result<AppliedAnswer> StoreServer::ask_running(RaftServer& log, const StoreRequest& request,
+                                               Deadline deadline) {
+  switch (request.op) {
+    case StoreOp::Apply:
+      return log.apply(request.text, deadline);
+    case StoreOp::Members: {
+      // A server that was the leader would name old members. The answer to a question shows that it
+      // still leads.
+      TRIREME_TRY(answer, log.query(request.text, deadline));
+      if (answer.is_leader) answer.bytes = encode_members(log.standing().members);
+      return answer;
+    }
+    case StoreOp::ChangeMembers: {
+      TRIREME_TRY_DONE(raise_epoch(request.epoch));
+      TRIREME_TRY(members, decode_members(request.text));
+      return log.change_members(members, deadline);
+    }
+    default:
+      return log.query(request.text, deadline);
+  }
+}
+
 Result<StoreReply> StoreServer::ask_log(const StoreRequest& request) {
   std::shared_ptr<LogOfServer> running;
   std::vector<LogServer> servers;
   {
     const std::lock_guard lock(mutex_);
+    if (request.op == StoreOp::ChangeMembers && request.epoch < epoch_) {
+      return usage(fmt::format(
+          "{}: a newer command maintains the store, so this one is of an old epoch; run it again",
+          description_.address));
+    }
     if (description_.identity.store != request.store) {
       // This is not a usage error, so that the client asks the next server.
       return Error{
@@ -221,8 +251,7 @@ Result<StoreReply> StoreServer::ask_log(const StoreRequest& request) {
   // A client chooses its deadline, but none may hold up the end of this server for longer.
   const Deadline deadline =
       Deadline::after(std::min(double(request.deadline_ms) * 1e-3, kRequestS));
-  Result<AppliedAnswer> answer = request.op == StoreOp::Apply ? log.apply(request.text, deadline)
-                                                              : log.query(request.text, deadline);
+  Result<AppliedAnswer> answer = ask_running(log, request, deadline);
   if (!answer.ok()) return answer.error();
   StoreReply reply{.is_leader = answer->is_leader, .text = std::move(answer->bytes)};
   const auto leader = std::ranges::find(servers, answer->leader, &LogServer::log_address);

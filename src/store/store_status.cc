@@ -1,7 +1,11 @@
 #include "store/store_status.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
+
+#include "base/or_list.h"
 
 namespace trireme {
 namespace {
@@ -68,6 +72,17 @@ std::string_view word_of(const StoreHealth& health) {
     return server.why_unusable.empty() || server.record.state == ServerState::Drained;
   });
   return health.bytes_at_risk == 0 && all_usable ? "healthy" : "degraded";
+}
+
+Result<int> find_server(const Overview& overview, const std::string& name) {
+  std::vector<std::string> names;
+  for (int server = 0; server < int(overview.servers.size()); ++server) {
+    const ServerRecord& record = overview.servers[size_t(server)];
+    if (record.name == name || record.address == name) return server;
+    names.push_back(record.name);
+  }
+  return usage(
+      fmt::format("no server of the store is called {}: there are {}", name, or_list(names)));
 }
 
 }  // namespace trireme

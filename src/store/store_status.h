@@ -29,5 +29,8 @@ struct StoreHealth {
 Result<StoreHealth> health_of(Store& store);
 // "healthy", "degraded" (all files can be read) or "lost" (some cannot).
 std::string_view word_of(const StoreHealth& health);
+// Returns the number of the server that has this name or address. If there is none, the error names
+// those that the store has.
+Result<int> find_server(const Overview& overview, const std::string& name);
 
 }  // namespace trireme

@@ -22,6 +22,19 @@ ChunkName unpack_chunk(PackedReader& reader) {
   return chunk;
 }
 
+void pack_log_servers(PackedWriter& writer, const std::vector<LogServer>& servers) {
+  writer.number(uint32_t(servers.size()));
+  for (const LogServer& server : servers) writer.text(server.address).text(server.log_address);
+}
+std::vector<LogServer> unpack_log_servers(PackedReader& reader) {
+  std::vector<LogServer> servers(reader.count(8));
+  for (LogServer& server : servers) {
+    server.address = reader.text(kMostAddress);
+    server.log_address = reader.text(kMostAddress);
+  }
+  return servers;
+}
+
 }  // namespace
 
 std::string secret_of_store(const std::string& secret) { return secret + "/store"; }
@@ -108,10 +121,8 @@ std::string pack_description(const ServerDescription& description) {
   const FolderIdentity& identity = description.identity;
   writer.number(identity.store).text(identity.store_name).text(identity.server);
   writer.number(identity.incarnation).text(description.address).text(description.log_address);
-  writer.number(description.free_bytes).number(uint32_t(description.log_servers.size()));
-  for (const LogServer& server : description.log_servers) {
-    writer.text(server.address).text(server.log_address);
-  }
+  writer.number(description.free_bytes);
+  pack_log_servers(writer, description.log_servers);
   return writer.take();
 }
 
@@ -126,15 +137,29 @@ Result<ServerDescription> unpack_description(std::string_view bytes) {
   description.address = reader.text(kMostAddress);
   description.log_address = reader.text(kMostAddress);
   description.free_bytes = reader.number<int64_t>();
-  description.log_servers.resize(reader.count(8));
-  for (LogServer& server : description.log_servers) {
-    server.address = reader.text(kMostAddress);
-    server.log_address = reader.text(kMostAddress);
-  }
+  description.log_servers = unpack_log_servers(reader);
   if (!reader.is_done() || description.log_servers.size() > kMostLogServers) {
     return damaged("the description of a server is damaged");
   }
   return description;
+}
+
+std::string pack_log_start(const LogStart& start) {
+  PackedWriter writer;
+  writer.number(int32_t(start.id));
+  pack_log_servers(writer, start.servers);
+  return writer.take();
+}
+
+Result<LogStart> unpack_log_start(std::string_view bytes) {
+  PackedReader reader(bytes);
+  LogStart start;
+  start.id = reader.number<int32_t>();
+  start.servers = unpack_log_servers(reader);
+  if (!reader.is_done() || start.id < 0 || start.servers.size() > kMostLogServers) {
+    return damaged("the servers of a log are damaged");
+  }
+  return start;
 }
 
 }  // namespace trireme

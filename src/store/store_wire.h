@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "comm/tcp/socket.h"
+#include "raft/log_format.h"
 #include "store/chunk_folder.h"
 #include "store/chunk_target.h"
 
@@ -31,8 +32,13 @@ enum class StoreOp : uint8_t {
   Apply,     // text: a command for the metadata
   Query,     // text: a question to the metadata
   Release,   // store: the server gives up a store whose creation has failed
+  // The servers that keep the metadata change one at a time.
+  Members,        // text: any question. The leader's reply has the encoded LogMembers of the log
+  ChangeMembers,  // epoch, text: the encoded LogMembers that the log gets, in one step
+  KeepLog,        // epoch, text: a packed LogStart. The reply has a packed LogStart: the one in use
+  LogServers,     // epoch, text: a packed LogStart, whose servers keep the metadata from now on
 };
-inline constexpr StoreOp kLastStoreOp = StoreOp::Release;
+inline constexpr StoreOp kLastStoreOp = StoreOp::LogServers;
 
 struct StoreRequest {
   StoreOp op = StoreOp::Describe;
@@ -76,6 +82,13 @@ struct ServerDescription {
   std::vector<LogServer> log_servers;
 };
 
+// How a server takes part in the log of the metadata.
+struct LogStart {
+  ServerId id = 0;  // of the server in the log; 0: it does not keep the metadata
+  std::vector<LogServer> servers;
+  bool operator==(const LogStart&) const = default;
+};
+
 // True if the server itself is one of those that keep the metadata.
 bool keeps_metadata(const ServerDescription& server);
 // Returns the servers that keep the metadata without the one at this address.
@@ -88,6 +101,8 @@ std::string pack_reply(const StoreReply& reply);
 Result<StoreReply> unpack_reply(std::string_view bytes);
 std::string pack_description(const ServerDescription& description);
 Result<ServerDescription> unpack_description(std::string_view bytes);
+std::string pack_log_start(const LogStart& start);
+Result<LogStart> unpack_log_start(std::string_view bytes);
 
 // Sends a frame. `head` is a packed request or reply.
 Status send_store_frame(const Socket& socket, std::string_view head,
