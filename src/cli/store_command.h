@@ -55,6 +55,7 @@ struct StoreScrubOptions {
   bool json = false;
 };
 Result<int> run_store_scrub(const StoreScrubOptions& options, CommandIo& io);
+Result<int> run_store_repair(const StoreUrlOptions& options, CommandIo& io);
 
 struct StoreDrainOptions {
   std::string server;
@@ -78,6 +79,7 @@ struct StoreServeOptions {
   std::string dir;
   std::string listen = "127.0.0.1:0";
   std::string join;
+  double scrub_share = 0.02;  // of the time, in which the server checks its own chunks
 };
 // Serves until SIGINT or SIGTERM.
 Result<int> run_store_serve(const StoreServeOptions& options, CommandIo& io);

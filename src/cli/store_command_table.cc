@@ -176,7 +176,12 @@ Command store_serve_command() {
                   {.name = "join",
                    .value_name = "HOST:PORT",
                    .doc = "any server of the store to join",
-                   .target = &options->join}},
+                   .target = &options->join},
+                  {.name = "scrub-share",
+                   .value_name = "SHARE",
+                   .doc = "share of the time in which the server reads and checks its own chunks, "
+                          "below 1; 0: never",
+                   .target = &options->scrub_share}},
       .examples = {"trireme store serve /d0/store --listen 10.0.0.1:4000",
                    "trireme store serve /d0/store --listen 10.0.0.4:4000 --join 10.0.0.1:4000"},
       .run = [options](CommandIo& io) { return run_store_serve(*options, io); }};
@@ -197,6 +202,9 @@ Command store_command() {
           store_url_command("rm", "Remove a file.", "store://NAME/PATH", run_store_rm),
           store_url_command("status", "Print the health of a store and what is at risk.",
                             "store://NAME, or NAME", run_store_status),
+          store_url_command("repair",
+                            "Write the chunks again that are known to be damaged or lost.",
+                            "store://NAME, or NAME", run_store_repair),
           store_scrub_command(), store_drain_command(), store_replace_metadata_command()}};
 }
 

@@ -1,4 +1,4 @@
-// `trireme store create`, `status`, `scrub`, `drain` and `replace-metadata`.
+// `trireme store create`, `status`, `scrub`, `repair`, `drain` and `replace-metadata`.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -86,6 +86,12 @@ Json json_of(const RepairTotals& totals) {
           {"lost", totals.lost}};
 }
 
+Result<int> exit_code_of(const RepairTotals& totals) {
+  if (totals.lost.empty()) return 0;
+  return damaged(
+      fmt::format("{} blocks cannot be recovered: {}", totals.lost.size(), totals.lost.front()));
+}
+
 }  // namespace
 
 Result<int> run_store_create(const StoreCreateOptions& options, CommandIo& io) {
@@ -159,9 +165,20 @@ Result<int> run_store_scrub(const StoreScrubOptions& options, CommandIo& io) {
         totals.num_chunks, totals.num_damaged, totals.num_missing, totals.num_unreadable,
         totals.repaired.num_repaired, totals.repaired.num_waiting, totals.num_orphans);
   }
-  if (totals.repaired.lost.empty()) return 0;
-  return damaged(fmt::format("{} blocks cannot be recovered: {}", totals.repaired.lost.size(),
-                             totals.repaired.lost.front()));
+  return exit_code_of(totals.repaired);
+}
+
+Result<int> run_store_repair(const StoreUrlOptions& options, CommandIo& io) {
+  TRIREME_TRY(open, open_store(options.url, options.place, {.access = StoreAccess::Maintain}, io));
+  TRIREME_TRY(totals, repair(*open.store));
+  TRIREME_TRY_DONE(open.store->collect_garbage());
+  if (options.json) {
+    print_json(json_of(totals), io);
+  } else {
+    io.out << fmt::format("{} chunks of {} repaired, {} wait for a disk\n", totals.num_repaired,
+                          format_bytes(totals.bytes), totals.num_waiting);
+  }
+  return exit_code_of(totals);
 }
 
 Result<int> run_store_drain(const StoreDrainOptions& options, CommandIo& io) {

@@ -17,6 +17,10 @@ Result<int> run_store_serve(const StoreServeOptions& options, CommandIo& io) {
         "servers of a store know each other by a secret: export TRIREME_SECRET=$(openssl "
         "rand -hex 32), the same for all servers and commands of the store");
   }
+  if (!(options.scrub_share >= 0.0 && options.scrub_share < 1.0)) {
+    return usage(fmt::format("--scrub-share {}: a share of the time is at least 0 and below 1",
+                             options.scrub_share));
+  }
   std::mutex mutex;
   const auto log = [&](const std::string& sentence) {
     const std::lock_guard lock(mutex);
@@ -28,6 +32,7 @@ Result<int> run_store_serve(const StoreServeOptions& options, CommandIo& io) {
        .listen = options.listen,
        .secret = io.launch.secret,
        .join = options.join,
+       .scrub = {.disk_share = options.scrub_share},
        .log = log},
       [&] { return num_signals != 0; },
       [&](const std::string& address) { log(fmt::format("{} serves {}", address, options.dir)); }));

@@ -26,6 +26,9 @@ class DocumentSource : public TokenSource {
   int32_t document_end() const override { return document_end_; }
   void read_sample(uint64_t global_sample, std::span<int32_t> inputs,
                    std::span<int32_t> targets) const override;
+  void will_read(uint64_t first_sample, int64_t num_samples) const override {
+    source_->will_read(first_sample, num_samples);
+  }
   double epochs_of(uint64_t num_samples) const override { return source_->epochs_of(num_samples); }
 
  private:

@@ -57,6 +57,13 @@ void FileSource::read_sample(uint64_t global_sample, std::span<int32_t> inputs,
   read_window(file_, sampler_.first_token(global_sample), inputs, targets);
 }
 
+void FileSource::will_read(uint64_t first_sample, int64_t num_samples) const {
+  if (!file_.is_elsewhere()) return;
+  for (int64_t sample = 0; sample < num_samples; ++sample) {
+    file_.will_read(sampler_.first_token(first_sample + uint64_t(sample)), sampler_.seq_len() + 1);
+  }
+}
+
 SequentialSource::SequentialSource(TokenFile file, int64_t seq_len)
     : file_(std::move(file)), seq_len_(seq_len), num_windows_((file_.num_tokens() - 1) / seq_len) {}
 

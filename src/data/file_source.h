@@ -22,6 +22,7 @@ class FileSource : public TokenSource {
   int64_t vocab_size() const override { return file_.vocab_size(); }
   void read_sample(uint64_t global_sample, std::span<int32_t> inputs,
                    std::span<int32_t> targets) const override;
+  void will_read(uint64_t first_sample, int64_t num_samples) const override;
 
   // Windows read, divided by the windows of the file.
   double epochs_of(uint64_t num_samples) const override {

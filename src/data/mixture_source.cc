@@ -31,6 +31,15 @@ void MixtureSource::read_sample(uint64_t global_sample, std::span<int32_t> input
   files_[place.source].read_sample(place.sample, inputs, targets);
 }
 
+void MixtureSource::will_read(uint64_t first_sample, int64_t num_samples) const {
+  const auto is_elsewhere = [](const FileSource& source) { return source.file().is_elsewhere(); };
+  if (std::ranges::none_of(files_, is_elsewhere)) return;
+  for (int64_t sample = 0; sample < num_samples; ++sample) {
+    const SourceOrder::Place place = order_.place_of(first_sample + uint64_t(sample));
+    files_[place.source].will_read(place.sample, 1);
+  }
+}
+
 double MixtureSource::epochs_of(uint64_t num_samples) const {
   double most = 0.0;
   for (size_t source = 0; source < files_.size(); ++source) {

@@ -27,6 +27,7 @@ class MixtureSource : public TokenSource {
   int64_t vocab_size() const override { return files_.front().vocab_size(); }
   void read_sample(uint64_t global_sample, std::span<int32_t> inputs,
                    std::span<int32_t> targets) const override;
+  void will_read(uint64_t first_sample, int64_t num_samples) const override;
   double epochs_of(uint64_t num_samples) const override;  // of the file that is read most often
 
   std::span<const FileSource> files() const { return files_; }

@@ -295,8 +295,18 @@ void TokenFile::read_targets(int64_t offset, std::span<int32_t> out) const {
 
 void TokenFile::will_read(int64_t offset, int64_t count) const {
   if (!file_.is_elsewhere()) return;
-  file_.will_read(kTokenFileHeaderBytes + offset * header_.token_bytes,
-                  count * header_.token_bytes);
+  int64_t begin = offset * header_.token_bytes;
+  int64_t end = begin + count * header_.token_bytes;
+  const int64_t first = begin / kTokenChunkBytes, last = (end - 1) / kTokenChunkBytes;
+  if (header_.has_chunk_checksums && !(is_verified(first) && is_verified(last))) {
+    // Chunks that are read for the first time are read as a whole, with their checksums.
+    begin = first * kTokenChunkBytes;
+    end = std::min((last + 1) * kTokenChunkBytes, header_.payload_bytes());
+    constexpr int64_t kHashBytes = sizeof(uint64_t);
+    file_.will_read(kTokenFileHeaderBytes + header_.payload_bytes() + first * kHashBytes,
+                    (last - first + 1) * kHashBytes);
+  }
+  file_.will_read(kTokenFileHeaderBytes + begin, end - begin);
 }
 
 Status TokenFile::verify() const {

@@ -80,6 +80,8 @@ class TokenFile {
   // token itself.)
   void read_targets(int64_t offset, std::span<int32_t> out) const;
 
+  // True if the file is not on this machine.
+  bool is_elsewhere() const { return file_.is_elsewhere(); }
   // Reads these tokens ahead, if the file is not on this machine.
   void will_read(int64_t offset, int64_t count) const;
 

@@ -29,6 +29,12 @@ class TokenSource {
   virtual void read_sample(uint64_t global_sample, std::span<int32_t> inputs,
                            std::span<int32_t> targets) const = 0;
 
+  // Says that these samples are read next. The data may be fetched from elsewhere meanwhile.
+  virtual void will_read(uint64_t first_sample, int64_t num_samples) const {
+    static_cast<void>(first_sample);
+    static_cast<void>(num_samples);
+  }
+
   // Returns how often the data are read in the first num_samples samples. Of several files, the one
   // that is read most often counts. Returns 0 if the data never end.
   virtual double epochs_of(uint64_t num_samples) const {

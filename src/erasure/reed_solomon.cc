@@ -187,4 +187,12 @@ Status ReedSolomon::rebuild(std::span<Block> blocks, std::span<const int> given,
   return Done{};
 }
 
+void ReedSolomon::combine(std::span<Block> blocks, std::span<const int> given,
+                          std::span<const int> wanted) const {
+  check_lengths(blocks, num_blocks());
+  TRIREME_CHECK(int(given.size()) == k_, "k blocks determine the others");
+  multiply(rows_from(given, wanted), bytes_of(blocks, given), bytes_of(blocks, wanted),
+           [](size_t, size_t) {});
+}
+
 }  // namespace trireme

@@ -44,6 +44,10 @@ class ReedSolomon {
   Status rebuild(std::span<Block> blocks, std::span<const int> given,
                  std::span<const int> wanted) const;
 
+  // The same without checksums.
+  void combine(std::span<Block> blocks, std::span<const int> given,
+               std::span<const int> wanted) const;
+
   // The factor of a data block in a parity block.
   uint8_t coefficient(int parity, int data) const {
     return matrix_[size_t((k_ + parity) * k_ + data)];

@@ -149,6 +149,8 @@ class Executor {
   void finish_gradients(Ctx& ctx);
   // Reads tokens and targets where the chunk has them, and the places of their documents.
   void read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample);
+  // Tells the source which samples this rank reads next.
+  void announce_behind(int microbatch) const;
   // Fills the tokens and targets of the modules that look ahead from those of the whole sequences.
   // Behind the end of a sequence there is no target, and any token will do, because no loss depends
   // on it. `take(whole, part)` copies this rank's part.

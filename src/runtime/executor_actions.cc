@@ -31,6 +31,7 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
       if (action.first_unit == 0) {
         read(parts_.source, action.chunk, memory.saved_slot,
              info_of(action.microbatch).first_sample);
+        if (training_) announce_behind(action.microbatch);
         if (!counts(action.microbatch)) ignore_targets(stage_of(action), memory.saved_slot);
       }
       run_forward(ctx, action, memory);
@@ -237,6 +238,16 @@ void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64
   }
   read_ahead(stage, saved_slot, take);
   read_ns_ += monotonic_ns() - begin_ns;
+}
+
+// Behind the last micro-batch of a step comes the first one of the next step.
+void Executor::announce_behind(int microbatch) const {
+  const std::vector<int64_t>& global_of = microbatches_->global_of;
+  const size_t next = size_t(microbatch) + 1;
+  const int64_t global =
+      next < global_of.size() ? global_of[next] : global_of.front() + microbatches_->num_global;
+  parts_.source.will_read(first_sample_ + uint64_t(global * parts_.micro_sequences),
+                          parts_.micro_sequences);
 }
 
 template <typename Take>

@@ -1,7 +1,10 @@
 // Runs whose token files are in a store.
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
+#include "data/file_source.h"
 #include "data/token_file_writer.h"
 #include "session/session_fixture.h"
 #include "store/store_fixture.h"
@@ -73,6 +76,63 @@ class DyingFolders : public RunObserver {
  private:
   const TestStore& store_;
 };
+
+// Counts the reads of chunks.
+class CountedReads : public DiskFaults {
+ public:
+  Status before(DiskCall call, const std::string& path, size_t&) override {
+    const bool is_chunk = path.find("/chunks/") != std::string::npos;
+    num_reads += call == DiskCall::Read && is_chunk ? 1 : 0;
+    return Done{};
+  }
+  std::atomic<int64_t> num_reads = 0;
+};
+
+// The file does not fit into the memory for it, so its pieces are read in the order of the samples.
+TEST_F(StoreSession, ShuffledWindowsAreFetchedOnceTheyAreAnnounced) {
+  constexpr int64_t kSeqLen = 512;
+  std::filesystem::create_directories(root_);
+  std::vector<int32_t> tokens(2'000'000);
+  for (size_t t = 0; t < tokens.size(); ++t) tokens[t] = int32_t(t * t % 61);
+  auto writer = TokenFileWriter::create(path("large.tok"), 64, 1);
+  ASSERT_TRUE(writer->append(tokens).ok());
+  ASSERT_TRUE(writer->finish({}).ok());
+  CountedReads reads;
+  const TestStore store({2, 1}, 0, 1 << 20, &reads);
+  {
+    const auto opened = store.open().value();
+    ASSERT_TRUE(put_files(*opened, {{path("large.tok"), "large.tok"}}).ok());
+  }
+  const auto open = [&]() -> Result<std::unique_ptr<Store>> {
+    StoreOptions reading = store.options;
+    reading.access = StoreAccess::Read;
+    return Store::open(store.file, reading);
+  };
+  auto bytes = open_store_input(open, "large.tok", std::make_shared<InputBudget>(2'500'000));
+  ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+  auto file = TokenFile::open(InputFile("store://test/large.tok", std::move(*bytes)), 0);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const FileSource stored = FileSource::make(std::move(*file), 7, kSeqLen).value();
+  const FileSource local = FileSource::open(path("large.tok"), 7, kSeqLen).value();
+  std::vector<int32_t> inputs(kSeqLen), targets(kSeqLen), want_inputs(kSeqLen), want(kSeqLen);
+  constexpr uint64_t kMicro = 4;
+  for (uint64_t first = 0; first < 10 * kMicro; first += kMicro) {
+    stored.will_read(first, kMicro);
+    int64_t before = -1;
+    while (before != reads.num_reads) {
+      before = reads.num_reads;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    for (uint64_t sample = first; sample < first + kMicro; ++sample) {
+      // The last sample announces the first one of the next micro-batch.
+      if (sample + 1 == first + kMicro) EXPECT_EQ(reads.num_reads, before) << sample;
+      stored.read_sample(sample, inputs, targets);
+      local.read_sample(sample, want_inputs, want);
+      ASSERT_EQ(inputs, want_inputs) << sample;
+      ASSERT_EQ(targets, want) << sample;
+    }
+  }
+}
 
 TEST_F(StoreSession, HasTheBitsOfALocalFileWhileTheFoldersOfTheStoreDieOneByOne) {
   const std::string local = token_file();

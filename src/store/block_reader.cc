@@ -10,9 +10,11 @@
 namespace trireme {
 
 std::shared_ptr<BlockReader> BlockReader::make(Store& store, const BlockRecord& block,
-                                               std::shared_ptr<BlockBuffer> buffer) {
-  std::shared_ptr<BlockReader> reader(new BlockReader(store, block));
-  const size_t bytes = block.servers.size() * block.chunk_bytes;
+                                               std::shared_ptr<BlockBuffer> buffer,
+                                               ChunkRange part) {
+  if (part.bytes == 0) part = {0, block.chunk_bytes};
+  std::shared_ptr<BlockReader> reader(new BlockReader(store, block, part));
+  const size_t bytes = block.servers.size() * part.bytes;
   const bool fits = buffer != nullptr && buffer->bytes().size() >= bytes;
   reader->buffer_ = fits ? std::move(buffer) : std::make_shared<BlockBuffer>(bytes);
   reader->chunks_.resize(block.servers.size());
@@ -22,8 +24,9 @@ std::shared_ptr<BlockReader> BlockReader::make(Store& store, const BlockRecord& 
 
 std::shared_ptr<BlockReader> BlockReader::start(Store& store, const BlockRecord& block,
                                                 int first_chunk, int last_chunk,
-                                                std::shared_ptr<BlockBuffer> buffer) {
-  auto reader = make(store, block, std::move(buffer));
+                                                std::shared_ptr<BlockBuffer> buffer,
+                                                ChunkRange part) {
+  auto reader = make(store, block, std::move(buffer), part);
   store.read_times().begin_block();
   reader->first_chunk_ = first_chunk;
   reader->last_chunk_ = last_chunk;
@@ -85,9 +88,11 @@ void BlockReader::read_chunk(int chunk) {
   if (target == nullptr) {
     outcome.why = store_.describe(server);
   } else {
-    const auto to =
-        buffer_->bytes().subspan(size_t(chunk) * block_.chunk_bytes, block_.chunk_bytes);
-    outcome = target->read({block_.id, chunk}, to, block_.checksums[size_t(chunk)]);
+    const auto to = buffer_->bytes().subspan(size_t(chunk) * part_.bytes, part_.bytes);
+    const uint64_t checksum = block_.checksums[size_t(chunk)];
+    outcome = is_part() ? target->read_part({block_.id, chunk},
+                                            {block_.chunk_bytes, checksum, part_.offset}, to)
+                        : target->read({block_.id, chunk}, to, checksum);
   }
   if (outcome.state == ChunkState::Intact) store_.read_times().add(monotonic_ns() - begin_ns);
   const std::lock_guard lock(mutex_);
@@ -144,11 +149,11 @@ Result<std::span<std::byte>> BlockReader::finish() {
     is_one_late = is_one_late || chunks_[size_t(chunk)].progress != Progress::Ended;
   }
   const std::shared_ptr<BlockBuffer> to =
-      is_one_late ? std::make_shared<BlockBuffer>(chunks_.size() * block_.chunk_bytes) : buffer_;
+      is_one_late ? std::make_shared<BlockBuffer>(chunks_.size() * part_.bytes) : buffer_;
   std::vector<Block> blocks = blocks_of(*to);
   for (size_t chunk = 0; is_one_late && chunk < chunks_.size(); ++chunk) {
     if (!is_intact(chunks_[chunk])) continue;
-    const auto from = buffer_->bytes().subspan(chunk * block_.chunk_bytes, block_.chunk_bytes);
+    const auto from = buffer_->bytes().subspan(chunk * part_.bytes, part_.bytes);
     std::ranges::copy(from, blocks[chunk].bytes.begin());
   }
   const std::vector<bool> is_copied = intact_chunks();
@@ -180,7 +185,7 @@ Result<std::vector<Block>> BlockReader::finish_move() {
 }
 
 std::vector<Block> BlockReader::blocks_of(BlockBuffer& buffer) const {
-  std::vector<Block> blocks = chunks_of(buffer, store_.code(), block_.chunk_bytes);
+  std::vector<Block> blocks = chunks_of(buffer, store_.code(), part_.bytes);
   for (size_t chunk = 0; chunk < blocks.size(); ++chunk) {
     blocks[chunk].checksum = block_.checksums[chunk];
   }
@@ -205,7 +210,11 @@ Status BlockReader::decode(std::span<Block> blocks, std::span<const int> wanted,
   }
   if (lost.empty()) return Done{};
   if (int(given.size()) < code.num_data) return too_few_chunks();
-  TRIREME_TRY_DONE(rebuild_chunks(code, blocks, given, lost));
+  if (is_part()) {
+    rebuild_parts(code, blocks, given, lost);
+  } else {
+    TRIREME_TRY_DONE(rebuild_chunks(code, blocks, given, lost));
+  }
   was_decoded_ = true;
   return Done{};
 }

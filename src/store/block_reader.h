@@ -17,10 +17,12 @@ namespace trireme {
 // disk whose calls never return stops the reader.
 class BlockReader {
  public:
-  // Starts to read the chunks of data from `first_chunk` to `last_chunk`.
+  // Starts to read the chunks of data from `first_chunk` to `last_chunk`, or only the bytes `part`
+  // of each, which are whole pieces. Then the reader has such parts where it would have chunks.
   static std::shared_ptr<BlockReader> start(Store& store, const BlockRecord& block, int first_chunk,
                                             int last_chunk,
-                                            std::shared_ptr<BlockBuffer> buffer = nullptr);
+                                            std::shared_ptr<BlockBuffer> buffer = nullptr,
+                                            ChunkRange part = {});
   // Starts to read all chunks, as a scrub needs them.
   static std::shared_ptr<BlockReader> start_all(Store& store, const BlockRecord& block,
                                                 std::shared_ptr<BlockBuffer> buffer);
@@ -55,9 +57,11 @@ class BlockReader {
     ChunkRead outcome = {};
   };
 
-  BlockReader(Store& store, const BlockRecord& block) : store_(store), block_(block) {}
+  BlockReader(Store& store, const BlockRecord& block, ChunkRange part)
+      : store_(store), block_(block), part_(part) {}
   static std::shared_ptr<BlockReader> make(Store& store, const BlockRecord& block,
-                                           std::shared_ptr<BlockBuffer> buffer);
+                                           std::shared_ptr<BlockBuffer> buffer,
+                                           ChunkRange part = {});
   static void begin_chunk(const std::shared_ptr<BlockReader>& reader, int chunk);
   void read_chunk(int chunk);
   static bool is_intact(const Chunk& chunk);
@@ -67,6 +71,7 @@ class BlockReader {
   bool one_wanted_failed() const;
   bool all_begun_have_ended() const;
   bool has_server(int chunk) const;
+  bool is_part() const { return part_.bytes != block_.chunk_bytes; }
   void begin_all();
   std::vector<Block> blocks_of(BlockBuffer& buffer) const;
   // Decodes the chunks `wanted` that are not intact. Nobody else may write to their places.
@@ -76,6 +81,7 @@ class BlockReader {
 
   Store& store_;
   const BlockRecord block_;
+  const ChunkRange part_;  // the bytes of each chunk that are read
   std::weak_ptr<BlockReader> self_;
   int first_chunk_ = 0;
   int last_chunk_ = 0;

@@ -51,6 +51,7 @@ Result<std::shared_ptr<BlockWriter>> BlockWriter::start(Store& store, uint64_t i
   const auto data = writer->buffer_->bytes();
   std::ranges::fill(data.subspan(data_bytes, num_data * chunk_bytes - data_bytes), std::byte{0});
   encode_chunks(code, writer->chunks_);
+  if (store.faults() != nullptr) store.faults()->after_encoding(writer->chunks_);
   if (id % kDecodedOf == 0) {
     const Status status = check_decoding(code, writer->chunks_);
     if (!status.ok())

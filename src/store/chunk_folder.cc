@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -33,10 +34,10 @@ struct ChunkHeader {
   uint64_t store = 0;
   uint64_t block = 0;
   int32_t chunk = 0;
-  uint32_t reserved = 0;
+  uint32_t piece_bytes = 0;  // 0: there are no checksums of pieces
   uint64_t bytes = 0;
-  uint64_t checksum = 0;  // hash64 of the bytes that follow
-  uint64_t reserved_too = 0;
+  uint64_t checksum = 0;         // hash64 of the bytes that follow
+  uint64_t pieces_checksum = 0;  // hash64 of the checksums of pieces behind them
   uint64_t header_checksum = 0;  // hash64 of everything above
 };
 static_assert(sizeof(ChunkHeader) == 64);
@@ -45,19 +46,48 @@ std::span<const std::byte> bytes_of_header(const ChunkHeader& header) {
   return std::as_bytes(std::span(&header, 1));
 }
 
-ChunkHeader header_of(uint64_t store, ChunkName name, uint64_t bytes, uint64_t checksum) {
-  ChunkHeader header{.store = store, .block = name.block, .chunk = name.chunk, .bytes = bytes};
+ChunkHeader header_of(uint64_t store, ChunkName name, uint64_t bytes, uint64_t checksum,
+                      uint32_t piece_bytes, uint64_t pieces_checksum) {
+  ChunkHeader header{.store = store, .block = name.block, .chunk = name.chunk};
+  header.piece_bytes = piece_bytes;
+  header.bytes = bytes;
   header.checksum = checksum;
+  header.pieces_checksum = pieces_checksum;
   header.header_checksum =
       hash64(bytes_of_header(header).first(offsetof(ChunkHeader, header_checksum)));
   return header;
 }
 
-// Reads until `bytes` are full or the file ends. Returns the number of bytes, or -1.
-ssize_t read_fully(int fd, std::span<std::byte> bytes) {
+// The seed is the number of the piece, so that a piece in a wrong place does not match.
+uint64_t piece_checksum(uint64_t number, std::span<const std::byte> piece) {
+  return hash64(piece, number);
+}
+
+struct ChunkChecksums {
+  uint64_t whole = 0;
+  std::vector<uint64_t> pieces;  // empty for a chunk of one piece
+};
+
+ChunkChecksums checksums_of(std::span<const std::byte> bytes) {
+  if (bytes.size() <= kChunkPieceBytes) return {hash64(bytes), {}};
+  ChunkChecksums checksums;
+  Hasher64 whole;
+  for (size_t begin = 0; begin < bytes.size(); begin += kChunkPieceBytes) {
+    const auto piece =
+        bytes.subspan(begin, std::min<size_t>(kChunkPieceBytes, bytes.size() - begin));
+    whole.update(piece);
+    checksums.pieces.push_back(piece_checksum(checksums.pieces.size(), piece));
+  }
+  checksums.whole = whole.digest();
+  return checksums;
+}
+
+// Reads from `offset` on until `bytes` are full or the file ends. Returns the number of bytes, or
+// -1.
+ssize_t read_fully(int fd, uint64_t offset, std::span<std::byte> bytes) {
   size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t got = ::read(fd, bytes.data() + done, bytes.size() - done);
+    const ssize_t got = ::pread(fd, bytes.data() + done, bytes.size() - done, off_t(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return -1;
     if (got == 0) break;
@@ -141,25 +171,65 @@ Status ChunkFolder::make_folder_of(const std::string& path) {
   return Done{};
 }
 
+// The file of a chunk that is open for reading.
+struct ChunkFolder::OpenChunk {
+  OpenChunk() = default;
+  OpenChunk(const OpenChunk&) = delete;
+  ~OpenChunk() {
+    if (fd >= 0) ::close(fd);
+  }
+  // Fills `bytes` from an offset in the chunk on; checksums of pieces follow the chunk.
+  ChunkRead read(uint64_t offset, std::span<std::byte> bytes) const {
+    const ssize_t got = read_fully(fd, sizeof(ChunkHeader) + offset, bytes);
+    if (got < 0) {
+      return {ChunkState::Unreadable,
+              fmt::format("{}: cannot read: {}", path, std::strerror(errno))};
+    }
+    if (got == ssize_t(bytes.size())) return {};
+    return {ChunkState::Damaged, path + ": is cut off or has a wrong header"};
+  }
+  // Reads the checksums of the pieces and compares their own checksum.
+  ChunkRead read_pieces(std::vector<uint64_t>& pieces) const {
+    if (header.piece_bytes == 0) return {};
+    pieces.resize((header.bytes + header.piece_bytes - 1) / header.piece_bytes);
+    const auto bytes = std::as_writable_bytes(std::span(pieces));
+    ChunkRead read = this->read(header.bytes, bytes);
+    if (read.state == ChunkState::Intact && hash64(bytes) != header.pieces_checksum) {
+      return {ChunkState::Damaged, path + ": the checksums of its pieces are wrong"};
+    }
+    return read;
+  }
+
+  std::string path;
+  int fd = -1;
+  ChunkHeader header;
+};
+
 Status ChunkFolder::write(ChunkName name, std::span<const std::byte> bytes, uint64_t checksum) {
   const std::string path = path_of(name);
-  if (hash64(bytes) != checksum) {
+  const ChunkChecksums checksums = checksums_of(bytes);
+  if (checksums.whole != checksum) {
     return damaged(path + ": the bytes to write do not have their checksum");
   }
   TRIREME_TRY_DONE(make_folder_of(path));
-  const ChunkHeader header = header_of(store_, name, bytes.size(), checksum);
-  const std::span<const std::byte> parts[] = {bytes_of_header(header), bytes};
+  const auto pieces = std::as_bytes(std::span(checksums.pieces));
+  const ChunkHeader header =
+      header_of(store_, name, bytes.size(), checksum, pieces.empty() ? 0 : kChunkPieceBytes,
+                pieces.empty() ? 0 : hash64(pieces));
+  const std::span<const std::byte> parts[] = {bytes_of_header(header), bytes, pieces};
   // A write that comes late must not damage what another one has written meanwhile.
-  return replace_file(path, fmt::format("{}.{}.new", path, num_writes_++), parts, faults_);
+  return replace_file(path, fmt::format("{}.{}.new", path, num_writes_++),
+                      std::span(parts).first(pieces.empty() ? 2 : 3), faults_);
 }
 
-ChunkRead ChunkFolder::read(ChunkName name, std::span<std::byte> bytes, uint64_t checksum) {
-  const std::string path = path_of(name);
+ChunkRead ChunkFolder::open_file(ChunkName name, OpenChunk& chunk) const {
+  chunk.path = path_of(name);
+  const std::string& path = chunk.path;
   if (const Status fault = fault_before(faults_, DiskCall::Read, path); !fault.ok()) {
     return {ChunkState::Unreadable, fault.error().message};
   }
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) {
+  chunk.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (chunk.fd < 0) {
     const bool has_no_file = errno == ENOENT;
     const std::string why = fmt::format("{}: cannot open: {}", path, std::strerror(errno));
     // A folder that is gone as a whole may be mounted again.
@@ -167,22 +237,84 @@ ChunkRead ChunkFolder::read(ChunkName name, std::span<std::byte> bytes, uint64_t
         has_no_file && ::access((folder_ + "/" + kIdentityFile).c_str(), R_OK) == 0;
     return {is_missing ? ChunkState::Missing : ChunkState::Unreadable, why};
   }
-  ChunkHeader header;
-  const ssize_t header_bytes = read_fully(fd, std::as_writable_bytes(std::span(&header, 1)));
-  const ssize_t payload_bytes = header_bytes < 0 ? -1 : read_fully(fd, bytes);
-  const int reason = errno;
-  ::close(fd);
-  if (payload_bytes < 0) {
-    return {ChunkState::Unreadable,
-            fmt::format("{}: cannot read: {}", path, std::strerror(reason))};
+  const ssize_t got = read_fully(chunk.fd, 0, std::as_writable_bytes(std::span(&chunk.header, 1)));
+  if (got < 0) {
+    return {ChunkState::Unreadable, fmt::format("{}: cannot read: {}", path, std::strerror(errno))};
   }
-  const ChunkHeader wanted = header_of(store_, name, bytes.size(), checksum);
-  const bool is_whole = header_bytes == ssize_t(sizeof(header)) &&
-                        payload_bytes == ssize_t(bytes.size()) &&
-                        std::memcmp(&header, &wanted, sizeof(header)) == 0;
-  if (!is_whole) return {ChunkState::Damaged, path + ": is cut off or has a wrong header"};
-  if (hash64(bytes) != checksum) return {ChunkState::Damaged, path + ": has a wrong checksum"};
-  return {};
+  if (got == ssize_t(sizeof(ChunkHeader))) return {};
+  return {ChunkState::Damaged, path + ": is cut off or has a wrong header"};
+}
+
+ChunkRead ChunkFolder::compare_header(ChunkName name, uint64_t bytes, uint64_t checksum,
+                                      const OpenChunk& chunk) const {
+  const ChunkHeader& header = chunk.header;
+  const ChunkHeader wanted =
+      header_of(store_, name, bytes, checksum, header.piece_bytes, header.pieces_checksum);
+  const bool has_valid_pieces = header.piece_bytes == 0 || header.piece_bytes == kChunkPieceBytes;
+  if (has_valid_pieces && std::memcmp(&header, &wanted, sizeof(header)) == 0) return {};
+  return {ChunkState::Damaged, chunk.path + ": is cut off or has a wrong header"};
+}
+
+ChunkRead ChunkFolder::open_chunk(ChunkName name, uint64_t bytes, uint64_t checksum,
+                                  OpenChunk& chunk) const {
+  ChunkRead read = open_file(name, chunk);
+  return read.state == ChunkState::Intact ? compare_header(name, bytes, checksum, chunk) : read;
+}
+
+// Returns the bytes of a chunk whose header was compared.
+ChunkRead ChunkFolder::read_whole(const OpenChunk& chunk, std::span<std::byte> bytes) {
+  ChunkRead read = chunk.read(0, bytes);
+  std::vector<uint64_t> pieces;
+  if (read.state == ChunkState::Intact) read = chunk.read_pieces(pieces);
+  if (read.state == ChunkState::Intact && hash64(bytes) != chunk.header.checksum) {
+    return {ChunkState::Damaged, chunk.path + ": has a wrong checksum"};
+  }
+  return read;
+}
+
+ChunkRead ChunkFolder::read(ChunkName name, std::span<std::byte> bytes, uint64_t checksum) {
+  OpenChunk chunk;
+  ChunkRead read = open_chunk(name, bytes.size(), checksum, chunk);
+  return read.state == ChunkState::Intact ? read_whole(chunk, bytes) : read;
+}
+
+ChunkRead ChunkFolder::check(ChunkName name, std::span<std::byte> room) {
+  OpenChunk chunk;
+  ChunkRead read = open_file(name, chunk);
+  if (read.state != ChunkState::Intact) return read;
+  const ChunkHeader& header = chunk.header;
+  if (header.bytes > room.size()) {
+    return {ChunkState::Damaged, chunk.path + ": is cut off or has a wrong header"};
+  }
+  read = compare_header(name, header.bytes, header.checksum, chunk);
+  return read.state == ChunkState::Intact ? read_whole(chunk, room.first(header.bytes)) : read;
+}
+
+ChunkRead ChunkFolder::read_part(ChunkName name, const ChunkPart& part,
+                                 std::span<std::byte> bytes) {
+  OpenChunk chunk;
+  ChunkRead read = open_chunk(name, part.chunk_bytes, part.checksum, chunk);
+  if (read.state != ChunkState::Intact) return read;
+  if (chunk.header.piece_bytes == 0) {
+    std::vector<std::byte> whole(part.chunk_bytes);
+    read = read_whole(chunk, whole);
+    std::memcpy(bytes.data(), whole.data() + part.offset, bytes.size());
+    return read;
+  }
+  std::vector<uint64_t> pieces;
+  read = chunk.read_pieces(pieces);
+  if (read.state == ChunkState::Intact) read = chunk.read(part.offset, bytes);
+  if (read.state != ChunkState::Intact) return read;
+  for (size_t begin = 0; begin < bytes.size(); begin += kChunkPieceBytes) {
+    const auto piece =
+        bytes.subspan(begin, std::min<size_t>(kChunkPieceBytes, bytes.size() - begin));
+    const size_t number = (part.offset + begin) / kChunkPieceBytes;
+    if (piece_checksum(number, piece) != pieces[number]) {
+      return {ChunkState::Damaged,
+              fmt::format("{}: piece {} has a wrong checksum", chunk.path, number)};
+    }
+  }
+  return read;
 }
 
 Status ChunkFolder::remove(ChunkName name) {

@@ -28,8 +28,10 @@ Result<FolderIdentity> read_identity(const std::string& folder);
 // True if the folder exists and has at most the folder lost+found, which file systems make.
 bool is_empty_folder(const std::string& folder);
 
-// The chunks in the folder of one disk. Each is a file with a header of 64 bytes and the bytes of
-// the chunk. A file that was not written to its end has a wrong checksum, so it counts as damaged.
+// The chunks in the folder of one disk. Each is a file with a header of 64 bytes, the bytes of the
+// chunk, and the checksums of its pieces. Older files have none of these, so that such a chunk is
+// read as a whole. A file that was not written to its end has a wrong checksum, so it counts as
+// damaged.
 class ChunkFolder : public ChunkTarget {
  public:
   ChunkFolder(std::string folder, uint64_t store, DiskFaults* faults)
@@ -37,6 +39,9 @@ class ChunkFolder : public ChunkTarget {
 
   Status write(ChunkName name, std::span<const std::byte> bytes, uint64_t checksum) override;
   ChunkRead read(ChunkName name, std::span<std::byte> bytes, uint64_t checksum) override;
+  ChunkRead read_part(ChunkName name, const ChunkPart& part, std::span<std::byte> bytes) override;
+  // Reads a chunk into `room` and compares it with the checksum in its own header.
+  ChunkRead check(ChunkName name, std::span<std::byte> room);
   Status remove(ChunkName name) override;
   Result<std::vector<ChunkName>> list() override;
   Result<int64_t> remove_unfinished() override;
@@ -47,6 +52,14 @@ class ChunkFolder : public ChunkTarget {
  private:
   // Makes the folder of a chunk's file, so that it outlives a power cut.
   Status make_folder_of(const std::string& path);
+  struct OpenChunk;
+  // Opens the file of a chunk and reads its header.
+  ChunkRead open_file(ChunkName name, OpenChunk& chunk) const;
+  // The same, and compares the header.
+  ChunkRead open_chunk(ChunkName name, uint64_t bytes, uint64_t checksum, OpenChunk& chunk) const;
+  ChunkRead compare_header(ChunkName name, uint64_t bytes, uint64_t checksum,
+                           const OpenChunk& chunk) const;
+  static ChunkRead read_whole(const OpenChunk& chunk, std::span<std::byte> bytes);
   Status for_each_file(const std::function<Status(const std::filesystem::path&)>& visit) const;
 
   std::mutex mutex_;  // of durable_folders_

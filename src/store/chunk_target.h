@@ -28,6 +28,21 @@ struct ChunkRead {
   bool is_lost() const { return state == ChunkState::Damaged || state == ChunkState::Missing; }
 };
 
+struct ChunkRange {
+  uint32_t offset = 0;
+  uint32_t bytes = 0;
+};
+
+// A part of a chunk, which is read without the rest of it.
+struct ChunkPart {
+  uint32_t chunk_bytes = 0;  // of the whole chunk
+  uint64_t checksum = 0;     // likewise
+  uint32_t offset = 0;       // a multiple of kChunkPieceBytes
+};
+// A chunk of more bytes has a checksum of each piece of this length, the last of which may be
+// shorter.
+inline constexpr uint32_t kChunkPieceBytes = 64 << 10;
+
 // A place for chunks, such as the folder of a disk. Any thread may call it.
 class ChunkTarget {
  public:
@@ -36,6 +51,9 @@ class ChunkTarget {
   virtual Status write(ChunkName name, std::span<const std::byte> bytes, uint64_t checksum) = 0;
   // Fills `bytes`, which has the length of the chunk, and compares the checksum.
   virtual ChunkRead read(ChunkName name, std::span<std::byte> bytes, uint64_t checksum) = 0;
+  // Fills `bytes` with whole pieces of a chunk, and compares their checksums.
+  virtual ChunkRead read_part(ChunkName name, const ChunkPart& part,
+                              std::span<std::byte> bytes) = 0;
   // It is no error if the chunk is not there.
   virtual Status remove(ChunkName name) = 0;
   // Returns the names of all chunks, in any order.

@@ -59,5 +59,25 @@ TEST_F(MirroredLogTest, ATermThatTooFewFoldersPromiseIsNotUsed) {
   }
 }
 
+// The term may be promised to another process as well, so that two of them would write its entries.
+TEST_F(MirroredLogTest, NothingIsWrittenInATermThatTooFewFoldersPromise) {
+  const auto logs = [&] {
+    std::string all;
+    for (const std::string& folder : test_.file.dirs) {
+      std::stringstream log;
+      log << std::ifstream(folder + "/metadata.log", std::ios::binary).rdbuf();
+      all += log.str();
+    }
+    return all;
+  };
+  files_.name = "metadata.term";
+  files_.num_folders = 3;
+  const std::string before = logs();
+  auto store = test_.open();
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  EXPECT_FALSE(begin(**store).ok());
+  EXPECT_EQ(logs(), before);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -43,6 +43,22 @@ ChunkRead RemoteChunks::read(ChunkName name, std::span<std::byte> bytes, uint64_
   return {};
 }
 
+ChunkRead RemoteChunks::read_part(ChunkName name, const ChunkPart& part,
+                                  std::span<std::byte> bytes) {
+  StoreRequest read = request(StoreOp::ReadPart, name);
+  read.chunk_bytes = part.chunk_bytes;
+  read.checksum = part.checksum;
+  read.text = pack_range({part.offset, uint32_t(bytes.size())});
+  std::span<std::byte> to = bytes;
+  const Result<StoreReply> reply = peer_->ask(std::move(read), {}, to, kChunkS);
+  if (!reply.ok()) return {ChunkState::Unreadable, reply.error().message};
+  if (reply->state != ChunkState::Intact) return {reply->state, reply->text};
+  if (to.size() != bytes.size() || reply->text != hex64(hash64(bytes))) {
+    return {ChunkState::Unreadable, peer_->address() + ": a chunk was changed on its way"};
+  }
+  return {};
+}
+
 Status RemoteChunks::remove(ChunkName name) {
   const Result<StoreReply> reply = peer_->ask(request(StoreOp::Remove, name), kChunkS);
   if (!reply.ok()) return reply.error();

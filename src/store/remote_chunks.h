@@ -23,6 +23,7 @@ class RemoteChunks : public ChunkTarget {
 
   Status write(ChunkName name, std::span<const std::byte> bytes, uint64_t checksum) override;
   ChunkRead read(ChunkName name, std::span<std::byte> bytes, uint64_t checksum) override;
+  ChunkRead read_part(ChunkName name, const ChunkPart& part, std::span<std::byte> bytes) override;
   Status remove(ChunkName name) override;
   Result<std::vector<ChunkName>> list() override;
   // Does nothing, because the server does it when it starts.

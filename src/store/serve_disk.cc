@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <thread>
 
-#include "store/mount_point.h"
-
 namespace trireme {
 namespace {
 
@@ -31,7 +29,7 @@ class LostDisk {
     if (!std::filesystem::is_directory(folder, ignored)) return nullptr;
     if (std::filesystem::exists(folder + "/store.json", ignored)) return open();
     // Both paths are the folder or lie above it, so the longer one is the deeper one.
-    if (mount_point_of(folder).size() < mount_.size()) {
+    if (options_.mount_of(folder).size() < mount_.size()) {
       tell(fmt::format("{}: no disk is mounted at {}; mount it", folder, mount_));
       return nullptr;
     }
@@ -67,7 +65,7 @@ Status serve_disk(const StoreServerOptions& options, const std::function<bool()>
                   const std::function<void(const std::string& address)>& on_serving) {
   TRIREME_TRY(server, StoreServer::open(options));
   on_serving(server->address());
-  const std::string mount = mount_point_of(options.folder);
+  const std::string mount = options.mount_of(options.folder);
   for (int look = 1; !is_over(); ++look) {
     std::this_thread::sleep_for(kLook);
     if (look % kLooksOfDisk != 0) continue;

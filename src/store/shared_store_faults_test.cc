@@ -7,20 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <map>
-#include <set>
 #include <thread>
 
+#include "store/possible_files_fixture.h"
 #include "store/shared_store_fixture.h"
 
 namespace trireme {
 namespace {
-
-// A file may have the content that was acknowledged last, or one that was tried since.
-struct KnownFile {
-  std::set<std::string> contents;
-  bool may_be_absent = true;
-};
 
 class SharedStoreFaults : public SharedStore {
  protected:
@@ -87,25 +80,19 @@ class SharedStoreFaults : public SharedStore {
   }
 
   void run_command(Store& store, const std::string& path) {
-    KnownFile& known = possible_[path];
     switch (random_() % 4) {
-      case 0: {
-        const auto content = content_of(store, path);
-        EXPECT_TRUE(!content.ok() || known.contents.contains(*content)) << path;
+      case 0:
+        possible_.expect_no_wrong_content(store, path);
         break;
-      }
       case 1: {
         MetadataCommand remove{.kind = CommandKind::Remove};
         remove.paths.push_back(path);
-        if (store.change(std::move(remove)).ok()) known.contents.clear();
-        known.may_be_absent = true;
+        possible_.remove(path, store.change(std::move(remove)).ok());
         break;
       }
       default: {
         const std::string content = random_bytes(random_(), random_() % 30'000);
-        const bool is_done = put_files(store, {made(path, content)}).ok();
-        if (is_done) known = {.contents = {}, .may_be_absent = false};
-        known.contents.insert(content);
+        possible_.put(path, content, put_files(store, {made(path, content)}).ok());
       }
     }
   }
@@ -115,7 +102,7 @@ class SharedStoreFaults : public SharedStore {
     const std::string path = fmt::format("f{}", random_() % 4);
     const std::string content = random_bytes(random_(), 200'000);
     const FileToPut file = made(path, content);
-    possible_[path].contents.insert(content);
+    possible_.put(path, content, /*is_acknowledged=*/false);
     pid_t pid = ::fork();
     if (pid == 0) {
       auto store = open(StoreAccess::Write);
@@ -142,19 +129,11 @@ class SharedStoreFaults : public SharedStore {
   void expect_contents() {
     auto store = open(StoreAccess::Read);
     ASSERT_TRUE(store.ok()) << store.error().message;
-    for (const auto& [path, known] : possible_) {
-      const auto content = content_of(**store, path);
-      if (!content.ok()) {
-        EXPECT_TRUE(known.may_be_absent && content.error().kind == ErrorKind::Usage)
-            << path << ": " << content.error().message;
-      } else {
-        EXPECT_TRUE(known.contents.contains(*content)) << path;
-      }
-    }
+    possible_.expect_in(**store);
   }
 
   std::mt19937_64 random_;
-  std::map<std::string, KnownFile> possible_;
+  PossibleFiles possible_;
   std::vector<Away> away_;
 };
 

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -43,6 +44,8 @@ class SharedStore : public testing::Test {
     // The port behind a free one may be that of another test.
     StoreServerOptions options{
         .folder = folder_of(server), .secret = "secret", .join = join, .log_listen = "127.0.0.1:0"};
+    options.scrub = scrub_;
+    if (mount_of_) options.mount_of = mount_of_;
     if (server < addresses_.size()) options.listen = addresses_[server];
     return options;
   }
@@ -119,6 +122,8 @@ class SharedStore : public testing::Test {
   }
 
   std::string root_;
+  std::function<std::string(const std::string&)> mount_of_;  // empty: that of the server
+  BackgroundScrubOptions scrub_;
   StoreFile file_;
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<StoreServer>> servers_;

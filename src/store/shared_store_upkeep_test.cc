@@ -85,6 +85,67 @@ TEST_F(StoreUpkeep, AScrubTakesInAnEmptyDiskBelowARunningServerAndFillsIt) {
   EXPECT_NE(leader(), 0u);
 }
 
+// Nobody reads the chunk but the server itself.
+TEST_F(StoreUpkeep, AServerFindsDamageOfItsOwnChunksAndReportsIt) {
+  scrub_ = {.disk_share = 0.5, .rest_s = 0.01};
+  for (size_t server = 0; server < 4; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  const std::string content = random_bytes(1, 90'000);
+  put("x", content);
+  const auto chunks_to_repair = [&] {
+    auto store = open(StoreAccess::Read);
+    return store.ok() ? health_of(**store)->chunks_to_repair : -1;
+  };
+  EXPECT_EQ(chunks_to_repair(), 0);
+  size_t num_damaged = 0;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(folder_of(2) + "/chunks")) {
+    if (!entry.is_regular_file() || ++num_damaged > 2) continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(100);
+    file.put('x').put('y').put('z');
+  }
+  ASSERT_GE(num_damaged, 2u);
+  EXPECT_TRUE(comes_true([&] { return chunks_to_repair() == 2; })) << chunks_to_repair();
+  {
+    auto store = open(StoreAccess::Maintain);
+    const auto repaired = repair(**store);
+    ASSERT_TRUE(repaired.ok()) << repaired.error().message;
+    EXPECT_EQ(repaired->num_repaired, 2);
+  }
+  expect_healthy("x", content);
+}
+
+// After each read the disk is left alone, so that reads have their share of the time and no more.
+TEST(BackgroundScrub, ReadsForNoMoreThanItsShareOfTheTime) {
+  for (const double share : {0.01, 0.02, 0.5, 0.99}) {
+    for (const double read_s : {0.001, 0.2}) {
+      EXPECT_NEAR(read_s / (read_s + rest_after(read_s, share)), share, 1e-12);
+    }
+  }
+}
+
+// The folder below the mount point is there although its disk is not. So it is no new disk.
+TEST_F(StoreUpkeep, AServerWaitsForItsDiskWhereOneWasMountedAndNoneIs) {
+  const std::string mounted = root_ + "/mounted";
+  std::filesystem::create_directories(mounted);
+  mount_of_ = [mounted](const std::string& path) {
+    return std::filesystem::exists(mounted) ? path : std::string("/");
+  };
+  for (size_t server = 0; server < 4; ++server) start_process(server);
+  ASSERT_TRUE(create().ok());
+  std::filesystem::remove(mounted);
+  std::filesystem::rename(folder_of(3), root_ + "/away");
+  std::filesystem::create_directories(folder_of(3));
+  EXPECT_TRUE(comes_true([&] { return why_unusable(3).find("onnect") != std::string::npos; }))
+      << why_unusable(3);
+  // For longer than it takes to serve an empty folder, nothing serves this one.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  EXPECT_FALSE(is_empty_server(3));
+  std::filesystem::create_directories(mounted);
+  EXPECT_TRUE(comes_true([&] { return is_empty_server(3); })) << why_unusable(3);
+}
+
 // An operator moves the folder away in order to mount its disk in its place.
 TEST_F(StoreUpkeep, AnEmptyFolderBelowARunningServerDoesNotGiveUpAnOldDiskThatIsNeeded) {
   for (size_t server = 0; server < 4; ++server) start_process(server);

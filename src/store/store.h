@@ -59,6 +59,7 @@ class Store {
 
   const StoreFile& file() const { return file_; }
   const StoreCode& code() const { return file_.code; }
+  DiskFaults* faults() const { return options_.faults; }  // may be null
   double straggler_s() const { return options_.straggler_s; }
   double lease_s() const { return options_.lease_s; }
   WorkQueue& queue() { return work_; }

@@ -103,4 +103,12 @@ Status rebuild_chunks(const StoreCode& code, std::span<Block> chunks, std::span<
   return Done{};
 }
 
+void rebuild_parts(const StoreCode& code, std::span<Block> parts, std::span<const int> given,
+                   std::span<const int> wanted) {
+  if (code.num_data > 1) return reed_solomon(code).combine(parts, given, wanted);
+  for (const int index : wanted) {
+    std::ranges::copy(parts[size_t(given.front())].bytes, parts[size_t(index)].bytes.begin());
+  }
+}
+
 }  // namespace trireme

@@ -40,5 +40,9 @@ Status recover_chunks(const StoreCode& code, std::span<Block> chunks, std::span<
 // It is an error if a chunk does not have its checksum then.
 Status rebuild_chunks(const StoreCode& code, std::span<Block> chunks, std::span<const int> given,
                       std::span<const int> wanted);
+// The same for one range of every chunk. A range of a chunk that is lost has no checksum that could
+// be compared.
+void rebuild_parts(const StoreCode& code, std::span<Block> parts, std::span<const int> given,
+                   std::span<const int> wanted);
 
 }  // namespace trireme

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <set>
 
-#include "store/store_fixture.h"
+#include "store/possible_files_fixture.h"
 #include "store/store_status.h"
 
 namespace trireme {
@@ -99,15 +99,9 @@ class SeededFaults : public DiskFaults {
   std::map<std::string, uint64_t> synced_bytes_;  // of files that were written on since
 };
 
-// A file may have the content that was acknowledged last, or one that was tried since.
-struct Possible {
-  bool must_be_there = false;
-  std::set<std::string> contents;
-};
-using Contents = std::map<std::string, Possible>;
-
-Contents write_until_crash(const TestStore& test, SeededFaults& faults, std::mt19937_64& random) {
-  Contents possible;
+PossibleFiles write_until_crash(const TestStore& test, SeededFaults& faults,
+                                std::mt19937_64& random) {
+  PossibleFiles possible;
   for (int round = 0; round < 3 && !faults.has_crashed(); ++round) {
     auto store = test.open();
     if (!store.ok()) break;
@@ -119,26 +113,15 @@ Contents write_until_crash(const TestStore& test, SeededFaults& faults, std::mt1
       std::vector<FileToPut> files;
       for (const auto& [path, content] : batch) files.push_back(test.made(path, content));
       const bool is_done = put_files(**store, files).ok();
-      for (const auto& [path, content] : batch) {
-        if (is_done) possible[path] = {.must_be_there = true};
-        possible[path].contents.insert(content);
-      }
+      for (const auto& [path, content] : batch) possible.put(path, content, is_done);
     }
     if (random() % 4 == 0) static_cast<void>(scrub_store(**store).ok());
   }
   return possible;
 }
 
-void expect_contents(Store& store, const Contents& possible, uint64_t seed) {
-  for (const auto& [path, wanted] : possible) {
-    const auto content = content_of(store, path);
-    if (!content.ok() && !wanted.must_be_there) continue;
-    ASSERT_TRUE(content.ok()) << "seed " << seed << ": " << content.error().message;
-    EXPECT_TRUE(wanted.contents.contains(*content)) << "seed " << seed << ": " << path;
-  }
-}
-
 void run_seed(uint64_t seed) {
+  SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);
   const StoreCode codes[] = {{2, 1}, {4, 2}, {1, 2}};
   const StoreCode code = codes[random() % 3];
@@ -154,24 +137,24 @@ void run_seed(uint64_t seed) {
                       : faults.fill_folder(folders[size_t(bad)]);
   }
   if (random() % 4 != 0) faults.crash_at(int64_t(1 + random() % 150));
-  const Contents possible = write_until_crash(test, faults, random);
+  const PossibleFiles possible = write_until_crash(test, faults, random);
   faults.lose_unsynced();
   test.options.faults = nullptr;
 
   auto store = test.open();
-  ASSERT_TRUE(store.ok()) << "seed " << seed << ": " << store.error().message;
-  expect_contents(**store, possible, seed);
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  possible.expect_in(**store);
   const auto totals = scrub_store(**store);
-  ASSERT_TRUE(totals.ok()) << "seed " << seed << ": " << totals.error().message;
-  EXPECT_EQ(word_of(*health_of(**store)), "healthy") << "seed " << seed;
+  ASSERT_TRUE(totals.ok()) << totals.error().message;
+  EXPECT_EQ(word_of(*health_of(**store)), "healthy");
   store->reset();
   // Now as many disks as the code bears may be lost.
   for (int lost = 0; lost < code.num_parity; ++lost) {
     std::filesystem::remove_all(folders[folders.size() - 1 - size_t(lost)]);
   }
   auto rest = test.open_for_reading();
-  ASSERT_TRUE(rest.ok()) << "seed " << seed << ": " << rest.error().message;
-  expect_contents(**rest, possible, seed);
+  ASSERT_TRUE(rest.ok()) << rest.error().message;
+  possible.expect_in(**rest);
 }
 
 TEST(StoreFaults, LoseNothingAcknowledgedAndReturnNoWrongByte) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 #include <list>
@@ -20,6 +21,11 @@ constexpr size_t kPiecesAhead = 3;
 // Of the pieces that were used last, so many count: the pieces ahead, and others that a reader
 // needs in between, such as the checksums at the end of a token file.
 constexpr size_t kLately = 8;
+
+// So many bytes that are read on end are worth whole chunks.
+constexpr int64_t kLongRun = int64_t{1} << 20;
+// Several threads may each read on where they have ended.
+constexpr size_t kRuns = 8;
 
 // The file as the metadata described it when the store was opened.
 struct OpenedFile {
@@ -84,14 +90,23 @@ Result<std::vector<FilePiece>> pieces_of(const OpenedFile& file) {
   return pieces;
 }
 
+// Returns the pieces of a chunk in which a piece of the file lies.
+ChunkRange range_of(const FilePiece& piece, uint32_t chunk_bytes) {
+  const int64_t begin = piece.in_chunk / kChunkPieceBytes * kChunkPieceBytes;
+  const int64_t behind = (piece.in_chunk + piece.bytes + kChunkPieceBytes - 1) / kChunkPieceBytes;
+  const int64_t end = std::min<int64_t>(behind * kChunkPieceBytes, chunk_bytes);
+  return {uint32_t(begin), uint32_t(end - begin)};
+}
+
 // A piece in memory, or on its way there.
 class HeldPiece {
  public:
   HeldPiece(std::shared_ptr<const OpenedFile> file, const FilePiece& piece)
       : file_(std::move(file)),
         piece_(piece),
+        range_(range_of(piece, file_->answer.blocks[piece.block].chunk_bytes)),
         reader_(BlockReader::start(*file_->store, file_->answer.blocks[piece.block], piece.chunk,
-                                   piece.chunk)) {}
+                                   piece.chunk, nullptr, range_)) {}
 
   const FilePiece& piece() const { return piece_; }
 
@@ -101,7 +116,7 @@ class HeldPiece {
     if (reader_ != nullptr) {
       const Result<std::span<std::byte>> block = reader_->finish();
       if (!block.ok()) return block.error();
-      const int64_t begin = int64_t{piece_.chunk} * reader_->block().chunk_bytes + piece_.in_chunk;
+      const int64_t begin = int64_t{piece_.chunk} * range_.bytes + piece_.in_chunk - range_.offset;
       const auto bytes = block->subspan(size_t(begin), size_t(piece_.bytes));
       bytes_.assign(bytes.begin(), bytes.end());
       reader_.reset();
@@ -113,6 +128,7 @@ class HeldPiece {
  private:
   const std::shared_ptr<const OpenedFile> file_;  // outlives the reader
   const FilePiece piece_;
+  const ChunkRange range_;  // of the chunk, in which the piece lies
   std::mutex mutex_;
   std::shared_ptr<BlockReader> reader_;  // null: the bytes are there
   std::vector<std::byte> bytes_;
@@ -128,8 +144,14 @@ class StoreInput : public InputBytes {
         checksum_(file->record().checksum),
         bytes_(int64_t(file->record().bytes)),
         pieces_(std::move(pieces)),
-        file_(std::move(file)) {}
-  ~StoreInput() override { let_go_of_all(); }
+        least_held_(kLeastHeldPieces * largest_of(pieces_)),
+        file_(std::move(file)) {
+    budget_->open_bytes += bytes_;
+  }
+  ~StoreInput() override {
+    let_go_of_all();
+    budget_->open_bytes -= bytes_;
+  }
   StoreInput(const StoreInput&) = delete;
 
   int64_t bytes() const override { return bytes_; }
@@ -139,11 +161,13 @@ class StoreInput : public InputBytes {
       return damaged(path_ + ": cannot read at byte " + std::to_string(offset) + ": the file has " +
                      std::to_string(bytes_) + " bytes");
     }
-    for (size_t number = piece_at(offset); !out.empty(); ++number) {
-      const FilePiece& piece = pieces_[number];
+    const bool is_long = note_run(offset, int64_t(out.size())) >= kLongRun;
+    while (!out.empty()) {
+      const Unit unit = unit_at(offset, is_long);
+      const FilePiece piece = piece_of(unit);
       const int64_t in_piece = offset - piece.begin;
       const auto part = out.first(std::min(out.size(), size_t(piece.bytes - in_piece)));
-      TRIREME_TRY_DONE(read_piece(number, in_piece, part));
+      TRIREME_TRY_DONE(read_unit(unit, in_piece, part));
       out = out.subspan(part.size());
       offset += int64_t(part.size());
     }
@@ -152,20 +176,75 @@ class StoreInput : public InputBytes {
 
   void will_read(int64_t offset, int64_t bytes) const override {
     if (offset < 0 || bytes <= 0 || offset >= bytes_) return;
-    const size_t last = piece_at(std::min(offset + bytes, bytes_) - 1);
-    const std::lock_guard lock(mutex_);
-    for (size_t number = piece_at(offset); number <= last && may_read_ahead(); ++number) {
-      hold(number);
+    const int64_t end = std::min(offset + bytes, bytes_);
+    while (offset < end) {
+      const Unit unit = unit_at(offset, bytes >= kLongRun);
+      const std::lock_guard lock(mutex_);
+      if (!may_read_ahead()) return;
+      hold(unit);
+      const FilePiece piece = piece_of(unit);
+      offset = piece.begin + piece.bytes;
     }
   }
 
  private:
   using Held = std::shared_ptr<HeldPiece>;
+  // What is read and held as one: the part of the file in a chunk, or in one piece of this chunk.
+  struct Unit {
+    size_t number = 0;      // index in pieces_
+    int64_t part = kWhole;  // number of the piece of the chunk
+    auto operator<=>(const Unit&) const = default;
+  };
+  static constexpr int64_t kWhole = -1;
+  static constexpr int64_t kLeastHeldPieces = 1 + int64_t(kPiecesAhead);
   struct Place {
     Held piece;
-    std::list<size_t>::iterator place;
+    std::list<Unit>::iterator place;
     bool is_unread = false;
   };
+  // Reads of which each began where the one before ended.
+  struct Run {
+    int64_t end = -1;
+    int64_t bytes = 0;
+  };
+
+  static int64_t largest_of(const std::vector<FilePiece>& pieces) {
+    const auto largest = std::ranges::max_element(pieces, {}, &FilePiece::bytes);
+    return largest == pieces.end() ? 0 : largest->bytes;
+  }
+
+  // Returns how many bytes were read on end, with these.
+  int64_t note_run(int64_t offset, int64_t bytes) const {
+    const std::lock_guard lock(mutex_);
+    const auto before = std::ranges::find(runs_, offset, &Run::end);
+    Run& run = before == runs_.end() ? runs_[next_run_++ % kRuns] : *before;
+    run = {offset + bytes, (before == runs_.end() ? 0 : run.bytes) + bytes};
+    return run.bytes;
+  }
+
+  Unit unit_at(int64_t offset, bool is_long) const {
+    const size_t number = piece_at(offset);
+    const FilePiece& piece = pieces_[number];
+    const Unit whole{number, kWhole};
+    if (is_long || piece.bytes <= kChunkPieceBytes || budget_->open_bytes <= budget_->most_bytes) {
+      return whole;
+    }
+    const std::lock_guard lock(mutex_);
+    if (held_.contains(whole)) return whole;
+    return {number, (piece.in_chunk + offset - piece.begin) / kChunkPieceBytes};
+  }
+
+  FilePiece piece_of(Unit unit) const {
+    const FilePiece& whole = pieces_[unit.number];
+    if (unit.part == kWhole) return whole;
+    const int64_t begin = std::max(whole.in_chunk, unit.part * kChunkPieceBytes);
+    const int64_t end = std::min(whole.in_chunk + whole.bytes, (unit.part + 1) * kChunkPieceBytes);
+    FilePiece piece = whole;
+    piece.begin += begin - whole.in_chunk;
+    piece.bytes = end - begin;
+    piece.in_chunk = begin;
+    return piece;
+  }
 
   size_t piece_at(int64_t offset) const {
     const auto behind = std::ranges::upper_bound(pieces_, offset, {}, &FilePiece::begin);
@@ -174,8 +253,8 @@ class StoreInput : public InputBytes {
 
   // Chunks may have moved since the file was opened. So a read that fails is done once more with
   // new metadata.
-  Status read_piece(size_t number, int64_t in_piece, std::span<std::byte> out) const {
-    const auto [held, file] = take(number);
+  Status read_unit(Unit unit, int64_t in_piece, std::span<std::byte> out) const {
+    const auto [held, file] = take(unit);
     const Status first = held->copy(in_piece, out);
     if (first.ok()) return Done{};
     const Status opened = open_again(file);
@@ -184,20 +263,20 @@ class StoreInput : public InputBytes {
                    fmt::format("{}: {}; the store could not be opened once more: {}", path_,
                                first.error().message, opened.error().message)};
     }
-    const Status second = take(number).first->copy(in_piece, out);
+    const Status second = take(unit).first->copy(in_piece, out);
     return second.ok() ? Done{} : Status(with_context(second.error(), path_));
   }
 
-  std::pair<Held, std::shared_ptr<const OpenedFile>> take(size_t number) const {
+  std::pair<Held, std::shared_ptr<const OpenedFile>> take(Unit unit) const {
     const std::lock_guard lock(mutex_);
-    if (number > 0 && was_used_lately(number - 1)) {
+    const size_t number = unit.number;
+    // What lies ahead is used last of all, so that what was read before it is let go of first.
+    const Held held = hold(unit);
+    if (unit.part == kWhole && number > 0 && was_used_lately({number - 1, kWhole})) {
       const size_t end = std::min(pieces_.size(), number + 1 + kPiecesAhead);
-      for (size_t ahead = number + 1; ahead < end; ++ahead) {
-        if (!held_.contains(ahead)) hold(ahead);
-      }
+      for (size_t ahead = number + 1; ahead < end; ++ahead) hold({ahead, kWhole});
     }
-    const Held held = hold(number);
-    count_unread(held_.at(number), number, -1);
+    count_unread(held_.at(unit), unit, -1);
     return {held, file_};
   }
 
@@ -206,48 +285,53 @@ class StoreInput : public InputBytes {
     return num_unread_ < kPiecesAhead || budget_->unread_bytes < budget_->most_bytes / 2;
   }
 
-  bool was_used_lately(size_t number) const {
+  bool was_used_lately(Unit unit) const {
     const auto end = std::next(by_use_.begin(), std::min(by_use_.size(), kLately));
-    return std::find(by_use_.begin(), end, number) != end;
+    return std::find(by_use_.begin(), end, unit) != end;
   }
 
   // Begins to read a piece, unless it is held already, and lets go of those that were not used for
   // the longest time. The caller has locked mutex_.
-  Held hold(size_t number) const {
-    const auto found = held_.find(number);
+  Held hold(Unit unit) const {
+    const auto found = held_.find(unit);
     if (found != held_.end()) {
       by_use_.splice(by_use_.begin(), by_use_, found->second.place);
       return found->second.piece;
     }
-    const FilePiece& piece = pieces_[number];
+    const FilePiece piece = piece_of(unit);
     Held held = std::make_shared<HeldPiece>(file_, piece);
-    by_use_.push_front(number);
-    Place& place = held_.emplace(number, Place{held, by_use_.begin()}).first->second;
-    budget_->held_bytes += piece.bytes;
-    count_unread(place, number, 1);
-    while (budget_->held_bytes > budget_->most_bytes && held_.size() > 1 + kPiecesAhead) {
+    by_use_.push_front(unit);
+    Place& place = held_.emplace(unit, Place{held, by_use_.begin()}).first->second;
+    count_held(piece.bytes);
+    count_unread(place, unit, 1);
+    while (budget_->held_bytes > budget_->most_bytes && held_bytes_ > least_held_) {
       let_go_of_oldest();
     }
     return held;
   }
 
+  void count_held(int64_t bytes) const {
+    held_bytes_ += bytes;
+    budget_->held_bytes += bytes;
+  }
+
   void let_go_of_oldest() const {
-    const size_t number = by_use_.back();
+    const Unit unit = by_use_.back();
     by_use_.pop_back();
-    count_unread(held_.at(number), number, -1);
-    budget_->held_bytes -= pieces_[number].bytes;
-    held_.erase(number);
+    count_unread(held_.at(unit), unit, -1);
+    count_held(-piece_of(unit).bytes);
+    held_.erase(unit);
   }
   void let_go_of_all() const {
     while (!held_.empty()) let_go_of_oldest();
   }
 
   // `change`: 1 if the piece is held now and was not read, -1 if it is read or let go of.
-  void count_unread(Place& place, size_t number, int change) const {
+  void count_unread(Place& place, Unit unit, int change) const {
     if (place.is_unread == (change > 0)) return;
     place.is_unread = change > 0;
     num_unread_ += size_t(change);
-    budget_->unread_bytes += change * pieces_[number].bytes;
+    budget_->unread_bytes += change * piece_of(unit).bytes;
   }
 
   Status open_again(const std::shared_ptr<const OpenedFile>& failed) const {
@@ -275,12 +359,16 @@ class StoreInput : public InputBytes {
   const uint64_t checksum_;
   const int64_t bytes_;
   const std::vector<FilePiece> pieces_;
+  const int64_t least_held_;    // bytes that the file keeps whatever the budget says
   mutable std::mutex opening_;  // locked before mutex_
   mutable std::mutex mutex_;    // guards everything below
   mutable std::shared_ptr<const OpenedFile> file_;
-  mutable std::list<size_t> by_use_;  // pieces that are held, those used last in front
-  mutable std::map<size_t, Place> held_;
-  mutable size_t num_unread_ = 0;  // pieces that are held and were read ahead alone
+  mutable std::list<Unit> by_use_;  // those that are held, those used last in front
+  mutable std::map<Unit, Place> held_;
+  mutable int64_t held_bytes_ = 0;
+  mutable size_t num_unread_ = 0;  // units that are held and were read ahead alone
+  mutable std::array<Run, kRuns> runs_ = {};
+  mutable size_t next_run_ = 0;
 };
 
 }  // namespace

@@ -20,13 +20,16 @@ struct InputBudget {
   const int64_t most_bytes = int64_t{256} << 20;
   std::atomic<int64_t> held_bytes = 0;
   std::atomic<int64_t> unread_bytes = 0;  // of them: those that were read ahead and not used yet
+  std::atomic<int64_t> open_bytes = 0;    // of all files that are open, in memory or not
 };
 
-// Opens a file of a store for reading at any offset. A chunk is read and checked as a whole, and
-// then kept in memory. If the budget is used up, the file lets go of the chunks that it has not
-// used for the longest time, but it always keeps four. If the chunk before was read lately, those
-// behind are read ahead. Of what will_read() announces, at most half of the budget is. A file that
-// is replaced in the meantime is an error, because the reader would mix two files.
+// Opens a file of a store for reading at any offset. What was read and checked is kept in memory.
+// If all open files fit into the budget, that are whole chunks. Otherwise it is the pieces of
+// chunks (kChunkPieceBytes) in which the bytes lie, unless a megabyte or more is read on end. If
+// the budget is used up, the file lets go of what it has not used for the longest time, but it
+// always keeps as much as four chunks. If the chunk before was read lately, those behind are read
+// ahead. Of what will_read() announces, at most half of the budget is. A file that is replaced in
+// the meantime is an error, because the reader would mix two files.
 Result<std::shared_ptr<const InputBytes>> open_store_input(const OpenForReading& open,
                                                            const std::string& path,
                                                            std::shared_ptr<InputBudget> budget);

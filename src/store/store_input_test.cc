@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "store/store_fixture.h"
+#include "store/shared_store_fixture.h"
 
 namespace trireme {
 namespace {
@@ -155,6 +155,80 @@ TEST(StoreInput, TheSameBytesAtAnotherPlaceAreRefused) {
   ASSERT_FALSE(moved.ok());
   EXPECT_NE(moved.error().message.find("written again"), std::string::npos)
       << moved.error().message;
+}
+
+// Returns how many bytes this process has read from files and sockets.
+int64_t bytes_read() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  int64_t bytes = 0;
+  io >> name >> bytes;
+  return name == "rchar:" ? bytes : -1;
+}
+
+constexpr uint32_t kLargeChunk = 1 << 20;
+
+// A small read of a file that does not fit into memory reads the two pieces in which it lies at
+// most. Of a chunk that is lost, it reads these pieces of the others.
+TEST(StoreInput, ASmallReadReadsThePiecesInWhichItLies) {
+  const StoreCode code{2, 1};
+  const TestStore test(code, 0, kLargeChunk);
+  const std::string content = random_bytes(1, 8 * kLargeChunk);
+  ASSERT_TRUE(put_content(test, {test.made("f", content)}).ok());
+  for (const bool is_one_lost : {false, true}) {
+    if (is_one_lost) test.lose(0);
+    const auto input = input_of(test, "f", int64_t{1} << 20).value();
+    std::mt19937_64 random(2);
+    std::string read(4096, ' ');
+    for (int time = 0; time < 30; ++time) {
+      const size_t begin = random() % (content.size() - read.size());
+      const int64_t before = bytes_read();
+      ASSERT_TRUE(input->read(int64_t(begin), std::as_writable_bytes(std::span(read))).ok());
+      EXPECT_EQ(read, content.substr(begin, read.size())) << begin;
+      const int64_t num_chunks = is_one_lost ? code.num_data : 1;
+      EXPECT_LT(bytes_read() - before, 2 * num_chunks * (kChunkPieceBytes + 4096)) << begin;
+    }
+  }
+}
+
+// What is read from its beginning to its end is fetched by whole chunks.
+TEST(StoreInput, ALongRunReadsEachByteOnceAndChunksAsAWhole) {
+  const TestStore test({2, 1}, 0, kLargeChunk);
+  const std::string content = random_bytes(1, 8 * kLargeChunk);
+  ASSERT_TRUE(put_content(test, {test.made("f", content)}).ok());
+  const auto input = input_of(test, "f", int64_t{4} << 20).value();
+  std::string read(10'000, ' ');
+  const int64_t before = bytes_read();
+  for (size_t begin = 0; begin + read.size() <= content.size(); begin += read.size()) {
+    ASSERT_TRUE(input->read(int64_t(begin), std::as_writable_bytes(std::span(read))).ok());
+    ASSERT_EQ(read, content.substr(begin, read.size())) << begin;
+  }
+  EXPECT_LT(bytes_read() - before, int64_t(content.size()) + 2 * kLargeChunk);
+}
+
+class SharedStoreInput : public SharedStore {};
+
+TEST_F(SharedStoreInput, ASmallReadFetchesThePiecesInWhichItLiesFromTheServers) {
+  for (size_t server = 0; server < 3; ++server) start_here(server);
+  StoreOptions writing = options(StoreAccess::Write);
+  writing.most_chunk_bytes = kLargeChunk;
+  ASSERT_TRUE(create_shared_store(file_, addresses_, {}, writing).ok());
+  const std::string content = random_bytes(1, 8 * kLargeChunk);
+  ASSERT_TRUE(put_files(**Store::open(file_, writing), {made("f", content)}).ok());
+  const auto input = open_store_input([&] { return open(StoreAccess::Read); }, "f",
+                                      std::make_shared<InputBudget>(int64_t{1} << 20))
+                         .value();
+  std::mt19937_64 random(2);
+  std::string read(4096, ' ');
+  for (int time = 0; time < 20; ++time) {
+    if (time == 10) servers_[1].reset();
+    const size_t begin = random() % (content.size() - read.size());
+    const int64_t before = bytes_read();
+    ASSERT_TRUE(input->read(int64_t(begin), std::as_writable_bytes(std::span(read))).ok());
+    EXPECT_EQ(read, content.substr(begin, read.size())) << begin;
+    // Servers and client are one process: the server reads the disk, and the client the socket.
+    EXPECT_LT(bytes_read() - before, 2 * 2 * 2 * (kChunkPieceBytes + 8192)) << begin;
+  }
 }
 
 }  // namespace

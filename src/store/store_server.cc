@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 constexpr const char* kLogFileOfServer = "/log.json";
 constexpr int64_t kMostLogFileBytes = 65536;
 constexpr double kJoinS = 20.0;
+constexpr double kReportS = 5.0;
 constexpr size_t kMostClients = 512;
 
 nlohmann::ordered_json json_of(const std::vector<LogServer>& servers) {
@@ -127,6 +128,13 @@ Result<std::unique_ptr<StoreServer>> StoreServer::open(StoreServerOptions option
       std::make_unique<Visits>(std::move(*self->reception_), VisitLimits{.most = kMostClients},
                                self->options_.log, [self] { return self->serves_visitor(); });
   if (is_known && !self->options_.join.empty()) TRIREME_TRY_DONE(self->join_store(true));
+  const auto chunks = [self] {
+    const std::lock_guard lock(self->mutex_);
+    return self->chunks_;
+  };
+  self->scrub_ = std::make_unique<BackgroundScrub>(
+      self->options_.scrub, chunks, [self](ChunkName name) { return self->report_damage(name); },
+      self->options_.log);
   return server;
 }
 
@@ -340,6 +348,28 @@ Result<bool> StoreServer::try_to_enter(RemoteLog& log, ServerDescription theirs,
 }
 
 StoreServer::~StoreServer() = default;
+
+Status StoreServer::report_damage(ChunkName name) {
+  const ServerDescription mine = description();
+  std::vector<std::string> addresses;
+  for (const LogServer& server : mine.log_servers) addresses.push_back(server.address);
+  RemoteLog log(addresses, secret_of_store(options_.secret), mine.identity.store);
+  const Deadline deadline = Deadline::after(kReportS);
+  TRIREME_TRY(answer, log.query(pack_question({.kind = QuestionKind::Overview}), deadline));
+  TRIREME_TRY(overview, unpack_overview(answer.bytes));
+  const auto record =
+      std::ranges::find(overview.servers, mine.identity.server, &ServerRecord::name);
+  if (record == overview.servers.end() || record->incarnation != mine.identity.incarnation) {
+    return usage("this server has a disk that was replaced");
+  }
+  MetadataCommand lose{.kind = CommandKind::Lose, .number = drawn_number()};
+  lose.moves.push_back(
+      {name.block, name.chunk, int32_t(record - overview.servers.begin()), kNoServer});
+  TRIREME_TRY(applied, log.apply(pack_command(lose), deadline));
+  TRIREME_TRY(tokens, unpack_tokens(applied.bytes));
+  static_cast<void>(tokens);
+  return Done{};
+}
 
 ServerDescription StoreServer::description() {
   ServerDescription description;

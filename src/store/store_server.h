@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -8,8 +9,10 @@
 #include "base/file_lock.h"
 #include "comm/tcp/visits.h"
 #include "raft/raft_server.h"
+#include "store/background_scrub.h"
 #include "store/chunk_folder.h"
 #include "store/metadata.h"
+#include "store/mount_point.h"
 #include "store/store_wire.h"
 
 namespace trireme {
@@ -28,7 +31,10 @@ struct StoreServerOptions {
   std::string secret;
   std::string join;  // any server of a store that an empty folder joins; "": it waits for a store
   std::string log_listen = {};  // for its copy of the metadata; "": the port after that of `listen`
-  TcpLog log;                   // gets sentences for an operator; may be empty
+  BackgroundScrubOptions scrub = {};  // of its own chunks
+  // Returns where the disk of a path is mounted; a test may say otherwise.
+  std::function<std::string(const std::string& path)> mount_of = mount_point_of;
+  TcpLog log;  // gets sentences for an operator; may be empty
 };
 
 // A server of the chunks in one folder, best on a disk of its own. The first servers of a store
@@ -77,6 +83,10 @@ class StoreServer {
   Status release(const StoreRequest& request);
   Status check_has_no_chunks();
   static Result<StoreReply> list(ChunkFolder& chunks, const StoreRequest& request);
+  // Tells the metadata that a chunk of this server is damaged.
+  Status report_damage(ChunkName name);
+  static Result<StoreReply> read_part(ChunkFolder& chunks, const StoreRequest& request,
+                                      std::span<std::byte> room, std::span<const std::byte>& back);
   Result<StoreReply> ask_log(const StoreRequest& request);
   Result<AppliedAnswer> ask_running(RaftServer& log, const StoreRequest& request,
                                     Deadline deadline);
@@ -100,6 +110,7 @@ class StoreServer {
   // Held by the requests of a maintainer that are served, and alone while epoch_ rises.
   std::shared_mutex maintenance_;
   std::unique_ptr<Visits> visits_;
+  std::unique_ptr<BackgroundScrub> scrub_;
 };
 
 }  // namespace trireme

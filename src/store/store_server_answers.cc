@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/failure.h"
+#include "base/hash.h"
 #include "base/remove_folder.h"
 #include "store/buffer_pool.h"
 #include "store/disk_file.h"
@@ -62,7 +63,8 @@ Status StoreServer::serve_one(const Socket& socket, std::span<std::byte> buffer)
   TRIREME_TRY(head, receive_store_frame(socket, payload, Deadline::after(kRequestS)));
   TRIREME_TRY(request, unpack_request(head));
   std::span<const std::byte> back;
-  const std::span<std::byte> room = request.op == StoreOp::Read ? buffer : payload;
+  const bool reads = request.op == StoreOp::Read || request.op == StoreOp::ReadPart;
+  const std::span<std::byte> room = reads ? buffer : payload;
   const StoreReply reply = answer(request, room, back);
   return send_store_frame(socket, pack_reply(reply), back, Deadline::after(kRequestS));
 }
@@ -95,6 +97,7 @@ StoreReply StoreServer::answer(const StoreRequest& request, std::span<std::byte>
   }
   if (request.op == StoreOp::Remove) return reply_of(chunks.remove(request.chunk));
   if (request.op == StoreOp::List) return reply_of(list(chunks, request));
+  if (request.op == StoreOp::ReadPart) return reply_of(read_part(chunks, request, payload, back));
   const auto bytes = payload.first(request.chunk_bytes);
   const ChunkRead read = chunks.read(request.chunk, bytes, request.checksum);
   if (read.state == ChunkState::Intact) back = bytes;
@@ -194,6 +197,18 @@ Status StoreServer::check_has_no_chunks() {
   TRIREME_TRY(names, chunks_->list());
   if (names.empty()) return Done{};
   return usage(description_.address + " has chunks, so its store was made");
+}
+
+Result<StoreReply> StoreServer::read_part(ChunkFolder& chunks, const StoreRequest& request,
+                                          std::span<std::byte> room,
+                                          std::span<const std::byte>& back) {
+  TRIREME_TRY(range, unpack_range(request.text, request.chunk_bytes));
+  const auto bytes = room.first(range.bytes);
+  const ChunkPart part{request.chunk_bytes, request.checksum, range.offset};
+  const ChunkRead read = chunks.read_part(request.chunk, part, bytes);
+  if (read.state != ChunkState::Intact) return StoreReply{.state = read.state, .text = read.why};
+  back = bytes;
+  return StoreReply{.text = hex64(hash64(bytes))};
 }
 
 Result<StoreReply> StoreServer::list(ChunkFolder& chunks, const StoreRequest& request) {

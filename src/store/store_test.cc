@@ -281,6 +281,28 @@ TEST(Store, ARemovedFileLeavesNothing) {
   EXPECT_EQ(totals->num_orphans, 0);
 }
 
+// One bit of a parity chunk is wrong, and its checksum fits.
+class WrongEncoder : public DiskFaults {
+ public:
+  Status before(DiskCall, const std::string&, size_t&) override { return Done{}; }
+  void after_encoding(std::span<Block> chunks) override {
+    chunks.back().bytes[0] ^= std::byte{1};
+    chunks.back().checksum = hash64(chunks.back().bytes);
+  }
+};
+
+TEST(Store, ABlockThatDoesNotDecodeIsNotWritten) {
+  WrongEncoder encoder;
+  const TestStore test({4, 2}, 0, 1024, &encoder);
+  auto store = test.open();
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  // Every sixteenth block is decoded.
+  const auto put = put_files(**store, {test.made("x", random_bytes(1, 16 * 4 * 1024))});
+  ASSERT_FALSE(put.ok());
+  EXPECT_NE(put.error().message.find("does not decode"), std::string::npos) << put.error().message;
+  EXPECT_FALSE(content_of(**store, "x").ok());
+}
+
 TEST(Store, TooFewFoldersAreRefused) {
   const TestStore test({4, 2});
   for (const int folder : {0, 1}) test.lose(folder);

@@ -144,6 +144,25 @@ Result<ServerDescription> unpack_description(std::string_view bytes) {
   return description;
 }
 
+std::string pack_range(ChunkRange range) {
+  return PackedWriter().number(range.offset).number(range.bytes).take();
+}
+
+Result<ChunkRange> unpack_range(std::string_view bytes, uint32_t chunk_bytes) {
+  PackedReader reader(bytes);
+  ChunkRange range;
+  range.offset = reader.number<uint32_t>();
+  range.bytes = reader.number<uint32_t>();
+  const bool fits = range.offset < chunk_bytes && range.bytes <= chunk_bytes - range.offset;
+  const bool is_whole =
+      range.offset % kChunkPieceBytes == 0 &&
+      (range.bytes % kChunkPieceBytes == 0 || range.bytes == chunk_bytes - range.offset);
+  if (!reader.is_done() || !fits || !is_whole) {
+    return damaged("a request to a server names a part of a chunk that does not exist");
+  }
+  return range;
+}
+
 std::string pack_log_start(const LogStart& start) {
   PackedWriter writer;
   writer.number(int32_t(start.id));

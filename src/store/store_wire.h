@@ -37,8 +37,9 @@ enum class StoreOp : uint8_t {
   ChangeMembers,  // epoch, text: the encoded LogMembers that the log gets, in one step
   KeepLog,        // epoch, text: a packed LogStart. The reply has a packed LogStart: the one in use
   LogServers,     // epoch, text: a packed LogStart, whose servers keep the metadata from now on
+  ReadPart,       // as Read; text: a packed ChunkRange. The text of the reply is its checksum
 };
-inline constexpr StoreOp kLastStoreOp = StoreOp::LogServers;
+inline constexpr StoreOp kLastStoreOp = StoreOp::ReadPart;
 
 struct StoreRequest {
   StoreOp op = StoreOp::Describe;
@@ -101,6 +102,9 @@ std::string pack_reply(const StoreReply& reply);
 Result<StoreReply> unpack_reply(std::string_view bytes);
 std::string pack_description(const ServerDescription& description);
 Result<ServerDescription> unpack_description(std::string_view bytes);
+std::string pack_range(ChunkRange range);
+// Refuses a range that does not have whole pieces of a chunk.
+Result<ChunkRange> unpack_range(std::string_view bytes, uint32_t chunk_bytes);
 std::string pack_log_start(const LogStart& start);
 Result<LogStart> unpack_log_start(std::string_view bytes);
 

@@ -145,17 +145,22 @@ class KeptState {
   std::vector<std::vector<char>> copies_;
 };
 
-// Tells when a sample is read: a rank reads it directly before it computes with it.
+// Tells when a sample is read, which a rank does directly before it computes with it, and when it
+// is announced.
 class WatchedSource : public TokenSource {
  public:
   explicit WatchedSource(int64_t vocab_size) : source_(1, vocab_size) {}
   std::function<void(uint64_t sample)> on_read;
+  std::function<void(uint64_t first_sample, int64_t num_samples)> on_announced;
 
   int64_t vocab_size() const override { return source_.vocab_size(); }
   void read_sample(uint64_t sample, std::span<int32_t> inputs,
                    std::span<int32_t> targets) const override {
     if (on_read) on_read(sample);
     source_.read_sample(sample, inputs, targets);
+  }
+  void will_read(uint64_t first_sample, int64_t num_samples) const override {
+    if (on_announced) on_announced(first_sample, num_samples);
   }
 
  private:
