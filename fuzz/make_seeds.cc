@@ -271,6 +271,8 @@ void add_store_messages(Seeds& seeds) {
   ServerDescription description{.identity = {7, "demo", "s0", 1}, .address = "a:1"};
   description.log_servers.push_back({"a:1", "a:2"});
   seeds.add("store_wire_fuzz", pack_description(description), "\x02");
+  seeds.add("store_wire_fuzz", pack_log_start({.id = 2, .servers = description.log_servers}),
+            "\x03");
 }
 
 void add_configurations(Seeds& seeds) {

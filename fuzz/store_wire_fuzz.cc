@@ -22,13 +22,14 @@ void require_round_trip(std::string_view bytes, Result<Message> (*unpack)(std::s
 
 }  // namespace
 
-// The first byte chooses whether the others are a request to a server of a store, a reply, or the
-// description of a server.
+// The first byte chooses whether the others are a request to a server of a store, a reply, the
+// description of a server, or how a server takes part in the log.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  if (data[0] % 3 == 0) require_round_trip(bytes, unpack_request, pack_request);
-  if (data[0] % 3 == 1) require_round_trip(bytes, unpack_reply, pack_reply);
-  if (data[0] % 3 == 2) require_round_trip(bytes, unpack_description, pack_description);
+  if (data[0] % 4 == 0) require_round_trip(bytes, unpack_request, pack_request);
+  if (data[0] % 4 == 1) require_round_trip(bytes, unpack_reply, pack_reply);
+  if (data[0] % 4 == 2) require_round_trip(bytes, unpack_description, pack_description);
+  if (data[0] % 4 == 3) require_round_trip(bytes, unpack_log_start, pack_log_start);
   return 0;
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "raft/encoding.h"
+#include "raft/packed_bytes.h"
 #include "raft/state_machine.h"
 
 namespace trireme {
@@ -21,16 +21,15 @@ class JournalMachine : public StateMachine {
   }
   std::string query(std::string_view) const override { return std::to_string(lines_.size()); }
   std::string snapshot() const override {
-    std::string bytes;
-    RecordEncoder encoder(bytes);
-    for (const std::string& line : lines_) encoder.text(line);
-    return bytes;
+    PackedWriter writer;
+    for (const std::string& line : lines_) writer.long_text(line);
+    return writer.take();
   }
   Status restore(std::string_view snapshot) override {
     std::vector<std::string> lines;
-    RecordDecoder decoder(snapshot);
-    while (decoder.is_ok() && !decoder.is_at_end()) lines.emplace_back(decoder.text());
-    if (!decoder.is_ok()) return damaged("this is no journal");
+    PackedReader reader(snapshot);
+    while (!reader.has_failed() && !reader.is_done()) lines.emplace_back(reader.long_text());
+    if (reader.has_failed()) return damaged("this is no journal");
     lines_ = std::move(lines);
     return Done{};
   }

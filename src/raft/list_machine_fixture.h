@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "raft/encoding.h"
+#include "raft/packed_bytes.h"
 #include "raft/state_machine.h"
 
 namespace trireme {
@@ -26,18 +26,17 @@ class ListMachine : public StateMachine {
     uint64_t digest = 0;
   };
   static std::string command(uint8_t key, int64_t token) {
-    std::string bytes;
-    RecordEncoder encoder(bytes);
-    encoder.byte(key);
-    encoder.i64(token);
-    return bytes;
+    PackedWriter writer;
+    writer.number<uint8_t>(key);
+    writer.number<int64_t>(token);
+    return writer.take();
   }
   static std::string question(uint8_t key) { return std::string(1, char(key)); }
 
   Answer append(std::string_view command) {
-    RecordDecoder decoder(command);
-    const uint8_t key = decoder.byte();
-    const int64_t token = decoder.i64();
+    PackedReader reader(command);
+    const uint8_t key = reader.number<uint8_t>();
+    const int64_t token = reader.number<int64_t>();
     std::vector<int64_t>& list = lists_[key];
     const auto found = std::find(list.begin(), list.end(), token);
     const int64_t length = found - list.begin() + 1;
@@ -61,25 +60,24 @@ class ListMachine : public StateMachine {
     return encode(read(uint8_t(question[0])));
   }
   std::string snapshot() const override {
-    std::string bytes;
-    RecordEncoder encoder(bytes);
-    encoder.i64(int64_t(digest_));
+    PackedWriter writer;
+    writer.number<int64_t>(int64_t(digest_));
     for (const auto& [key, list] : lists_) {
-      encoder.byte(key);
-      encoder.text({reinterpret_cast<const char*>(list.data()), list.size() * sizeof(int64_t)});
+      writer.number<uint8_t>(key);
+      writer.long_text({reinterpret_cast<const char*>(list.data()), list.size() * sizeof(int64_t)});
     }
-    return bytes;
+    return writer.take();
   }
   Status restore(std::string_view snapshot) override {
-    RecordDecoder decoder(snapshot);
-    const auto digest = uint64_t(decoder.i64());
+    PackedReader reader(snapshot);
+    const auto digest = uint64_t(reader.number<int64_t>());
     std::map<uint8_t, std::vector<int64_t>> lists;
-    while (decoder.is_ok() && !decoder.is_at_end()) {
-      std::vector<int64_t>& list = lists[decoder.byte()];
-      RecordDecoder tokens(decoder.text());
-      while (tokens.left() > 0) list.push_back(tokens.i64());
+    while (!reader.has_failed() && !reader.is_done()) {
+      std::vector<int64_t>& list = lists[reader.number<uint8_t>()];
+      PackedReader tokens(reader.long_text());
+      while (!tokens.is_done() && !tokens.has_failed()) list.push_back(tokens.number<int64_t>());
     }
-    if (!decoder.is_ok()) return damaged("this is no snapshot of lists");
+    if (reader.has_failed()) return damaged("this is no snapshot of lists");
     digest_ = digest;
     lists_ = std::move(lists);
     return Done{};
@@ -89,11 +87,10 @@ class ListMachine : public StateMachine {
 
  private:
   static std::string encode(Answer answer) {
-    std::string bytes;
-    RecordEncoder encoder(bytes);
-    encoder.i64(answer.length);
-    encoder.i64(int64_t(answer.digest));
-    return bytes;
+    PackedWriter writer;
+    writer.number<int64_t>(answer.length);
+    writer.number<int64_t>(int64_t(answer.digest));
+    return writer.take();
   }
 
   uint64_t digest_ = 0;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/crc32c.h"
-#include "raft/encoding.h"
+#include "raft/packed_bytes.h"
 
 namespace trireme {
 namespace {
@@ -40,14 +40,14 @@ bool has_unwritten_end(std::string_view file, size_t offset) {
 
 // Puts the records of a frame after those of the frames before it. Returns what is wrong, or "".
 std::string add_records(std::string_view body, Segment& segment) {
-  RecordDecoder decoder(body);
-  while (decoder.is_ok() && !decoder.is_at_end()) {
-    const auto kind = RecordKind(decoder.byte());
+  PackedReader reader(body);
+  while (!reader.has_failed() && !reader.is_done()) {
+    const auto kind = RecordKind(reader.number<uint8_t>());
     if (kind == RecordKind::Vote) {
-      segment.vote.term = decoder.i64();
-      segment.vote.candidate = ServerId(decoder.u32());
+      segment.vote.term = reader.number<int64_t>();
+      segment.vote.candidate = ServerId(reader.number<uint32_t>());
     } else if (kind == RecordKind::Entry) {
-      Result<LogEntry> entry = decode_entry(decoder);
+      Result<LogEntry> entry = decode_entry(reader);
       if (!entry) return entry.error().message;
       auto& entries = segment.entries;
       while (!entries.empty() && entries.back().index >= entry->index) entries.pop_back();
@@ -59,76 +59,61 @@ std::string add_records(std::string_view body, Segment& segment) {
       return "a record has an unknown kind";
     }
   }
-  return decoder.is_ok() ? "" : "a record is incomplete";
+  return !reader.has_failed() ? "" : "a record is incomplete";
 }
 
 }  // namespace
 
-void encode_entry(const LogEntry& entry, std::string& bytes) {
-  RecordEncoder encoder(bytes);
-  encoder.i64(entry.index);
-  encoder.i64(entry.term);
-  encoder.byte(uint8_t(entry.kind));
-  encoder.text(entry.bytes);
+void encode_entry(const LogEntry& entry, PackedWriter& writer) {
+  writer.number<int64_t>(entry.index).number<int64_t>(entry.term);
+  writer.number(uint8_t(entry.kind)).long_text(entry.bytes);
 }
 
-Result<LogEntry> decode_entry(RecordDecoder& decoder) {
+Result<LogEntry> decode_entry(PackedReader& reader) {
   LogEntry entry;
-  entry.index = decoder.i64();
-  entry.term = decoder.i64();
-  const uint8_t kind = decoder.byte();
+  entry.index = reader.number<int64_t>();
+  entry.term = reader.number<int64_t>();
+  const uint8_t kind = reader.number<uint8_t>();
   entry.kind = EntryKind(kind);
-  entry.bytes = decoder.text();
-  const bool is_good =
-      decoder.is_ok() && entry.index >= 1 && entry.term >= 0 && kind <= uint8_t(EntryKind::Members);
+  entry.bytes = reader.long_text();
+  const bool is_good = !reader.has_failed() && entry.index >= 1 && entry.term >= 0 &&
+                       kind <= uint8_t(EntryKind::Members);
   if (!is_good) return damaged("an entry is malformed");
   return entry;
 }
 
 std::string segment_head(int64_t number, int64_t base_index, int64_t base_term) {
-  std::string head;
-  RecordEncoder encoder(head);
-  encoder.u32(kSegmentMagic);
-  encoder.i64(number);
-  encoder.i64(base_index);
-  encoder.i64(base_term);
-  encoder.u32(crc32c(head));
-  return head;
+  PackedWriter head;
+  head.number(kSegmentMagic).number(number).number(base_index).number(base_term);
+  return head.number<uint32_t>(crc32c(head.bytes())).take();
 }
 
 std::string frame_of(const std::optional<LogVote>& vote, std::span<const LogEntry> entries) {
-  std::string frame(kFrameHeadBytes, '\0');
-  RecordEncoder encoder(frame);
+  PackedWriter records;
   if (vote) {
-    encoder.byte(uint8_t(RecordKind::Vote));
-    encoder.i64(vote->term);
-    encoder.u32(uint32_t(vote->candidate));
+    records.number(uint8_t(RecordKind::Vote)).number<int64_t>(vote->term);
+    records.number(uint32_t(vote->candidate));
   }
   for (const LogEntry& entry : entries) {
-    encoder.byte(uint8_t(RecordKind::Entry));
-    encode_entry(entry, frame);
+    records.number(uint8_t(RecordKind::Entry));
+    encode_entry(entry, records);
   }
-  std::string head;
-  RecordEncoder head_encoder(head);
-  head_encoder.u32(kFrameMagic);
-  head_encoder.i64(int64_t(frame.size() - kFrameHeadBytes));
-  head_encoder.u32(crc32c(head));
-  frame.replace(0, kFrameHeadBytes, head);
-  encoder.u32(crc32c(std::string_view(frame).substr(kFrameHeadBytes)));
-  encoder.u32(kFrameEnd);
-  return frame;
+  PackedWriter frame;
+  frame.number(kFrameMagic).number(int64_t(records.bytes().size()));
+  frame.number<uint32_t>(crc32c(frame.bytes())).raw(records.bytes());
+  return frame.number<uint32_t>(crc32c(records.bytes())).number(kFrameEnd).take();
 }
 
 Result<Segment> parse_segment(std::string_view bytes, int64_t number, const std::string& path) {
   // The head is written with the file, before the file gets its name, so it is never incomplete.
-  RecordDecoder head(bytes.substr(0, kSegmentHeadBytes));
-  const uint32_t magic = head.u32();
-  const int64_t found_number = head.i64();
+  PackedReader head(bytes.substr(0, kSegmentHeadBytes));
+  const uint32_t magic = head.number<uint32_t>();
+  const int64_t found_number = head.number<int64_t>();
   Segment segment;
-  segment.base_index = head.i64();
-  segment.base_term = head.i64();
-  const uint32_t head_crc = head.u32();
-  if (!head.is_ok()) return damage(path, 0, "the head is incomplete");
+  segment.base_index = head.number<int64_t>();
+  segment.base_term = head.number<int64_t>();
+  const uint32_t head_crc = head.number<uint32_t>();
+  if (head.has_failed()) return damage(path, 0, "the head is incomplete");
   if (magic != kSegmentMagic || head_crc != crc32c(bytes.substr(0, kSegmentHeadBytes - 4))) {
     return damage(path, 0, "the head has a wrong checksum or is of another kind of file");
   }
@@ -138,10 +123,10 @@ Result<Segment> parse_segment(std::string_view bytes, int64_t number, const std:
     segment.whole_bytes = int64_t(offset);
     const std::string_view rest = bytes.substr(offset);
     if (rest.size() < kFrameHeadBytes || is_zero(rest)) return segment;
-    RecordDecoder frame(rest);
-    const uint32_t frame_magic = frame.u32();
-    const int64_t body_bytes = frame.i64();
-    const uint32_t frame_crc = frame.u32();
+    PackedReader frame(rest);
+    const uint32_t frame_magic = frame.number<uint32_t>();
+    const int64_t body_bytes = frame.number<int64_t>();
+    const uint32_t frame_crc = frame.number<uint32_t>();
     if (frame_magic != kFrameMagic || body_bytes < 0 || frame_crc != crc32c(rest.substr(0, 12))) {
       return damage(path, offset, "the head of a frame has a wrong checksum");
     }
@@ -149,8 +134,9 @@ Result<Segment> parse_segment(std::string_view bytes, int64_t number, const std:
     if (rest.size() - kFrameHeadBytes < body_size) return segment;
     if (rest.size() - kFrameHeadBytes - body_size < kFrameTailBytes) return segment;
     const std::string_view body = rest.substr(kFrameHeadBytes, body_size);
-    RecordDecoder tail(rest.substr(kFrameHeadBytes + body_size, kFrameTailBytes));
-    const bool is_whole = tail.u32() == crc32c(body) && tail.u32() == kFrameEnd;
+    PackedReader tail(rest.substr(kFrameHeadBytes + body_size, kFrameTailBytes));
+    const bool is_whole =
+        tail.number<uint32_t>() == crc32c(body) && tail.number<uint32_t>() == kFrameEnd;
     const size_t end = offset + kFrameHeadBytes + body_size + kFrameTailBytes;
     if (!is_whole && end == bytes.size() && has_unwritten_end(bytes, offset)) return segment;
     if (!is_whole) return damage(path, offset, "a frame has a wrong checksum");
@@ -161,31 +147,27 @@ Result<Segment> parse_segment(std::string_view bytes, int64_t number, const std:
 }
 
 std::string encode_snapshot(const LogSnapshot& snapshot) {
-  std::string bytes;
-  RecordEncoder encoder(bytes);
-  encoder.u32(kSnapshotMagic);
-  encoder.i64(snapshot.index);
-  encoder.i64(snapshot.term);
-  encoder.text(snapshot.members);
-  encoder.text(snapshot.state);
-  encoder.u32(crc32c(bytes));
-  return bytes;
+  PackedWriter writer;
+  writer.number(kSnapshotMagic).number<int64_t>(snapshot.index).number<int64_t>(snapshot.term);
+  writer.long_text(snapshot.members).long_text(snapshot.state);
+  return writer.number<uint32_t>(crc32c(writer.bytes())).take();
 }
 
 Result<LogSnapshot> parse_snapshot(std::string_view bytes, const std::string& path) {
   if (bytes.size() < 8) return damage(path, 0, "the snapshot is incomplete");
-  RecordDecoder tail(bytes.substr(bytes.size() - 4));
+  PackedReader tail(bytes.substr(bytes.size() - 4));
   bytes.remove_suffix(4);
-  if (tail.u32() != crc32c(bytes)) return damage(path, 0, "the snapshot has a wrong checksum");
-  RecordDecoder decoder(bytes);
-  const uint32_t magic = decoder.u32();
+  if (tail.number<uint32_t>() != crc32c(bytes))
+    return damage(path, 0, "the snapshot has a wrong checksum");
+  PackedReader reader(bytes);
+  const uint32_t magic = reader.number<uint32_t>();
   LogSnapshot snapshot;
-  snapshot.index = decoder.i64();
-  snapshot.term = decoder.i64();
-  snapshot.members = decoder.text();
-  snapshot.state = decoder.text();
+  snapshot.index = reader.number<int64_t>();
+  snapshot.term = reader.number<int64_t>();
+  snapshot.members = reader.long_text();
+  snapshot.state = reader.long_text();
   const bool is_good =
-      magic == kSnapshotMagic && decoder.is_at_end() && snapshot.index >= 0 && snapshot.term >= 0;
+      magic == kSnapshotMagic && reader.is_done() && snapshot.index >= 0 && snapshot.term >= 0;
   if (!is_good) return damage(path, 0, "this is no snapshot of a log");
   return snapshot;
 }

@@ -13,7 +13,8 @@
 // here reads or writes files, so the simulator uses the same bytes.
 namespace trireme {
 
-class RecordDecoder;
+class PackedReader;
+class PackedWriter;
 
 using ServerId = int32_t;  // from 1; 0: no server
 
@@ -78,7 +79,7 @@ Result<LogSnapshot> parse_snapshot(std::string_view bytes, const std::string& pa
 // is an error that names `path`.
 Result<LogContents> join_contents(LogSnapshot snapshot, Segment segment, const std::string& path);
 
-void encode_entry(const LogEntry& entry, std::string& bytes);
-Result<LogEntry> decode_entry(RecordDecoder& decoder);
+void encode_entry(const LogEntry& entry, PackedWriter& writer);
+Result<LogEntry> decode_entry(PackedReader& reader);
 
 }  // namespace trireme

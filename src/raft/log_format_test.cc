@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/hash.h"
+#include "raft/members.h"
+
 namespace trireme {
 namespace {
 
@@ -109,6 +112,28 @@ TEST(LogFormat, SnapshotReplacesWhatItHasAndWhatItContradicts) {
   EXPECT_EQ(join(3, 2)->entries.size(), 0u);
   EXPECT_EQ(join(9, 2)->entries.size(), 0u);
   EXPECT_FALSE(join(0, 0).ok());  // the segment needs a snapshot of entry 1
+}
+
+// These bytes are those of the layouts in docs/raft.md, with checksums that were computed
+// elsewhere.
+TEST(LogFormat, HasTheBytesOfItsDescription) {
+  const auto hex = [](const std::string& bytes) {
+    std::string digits;
+    for (const char c : bytes) digits += hex64(uint8_t(c)).substr(14);
+    return digits;
+  };
+  EXPECT_EQ(
+      hex(frame({entry(5, 3, "command")}, LogVote{3, 2})),
+      "54524c462e0000000000000029e962d000030000000000000002000000010500000000000000030000000000"
+      "0000000700000000000000636f6d6d616e64fdcf4b9254524c45");
+  EXPECT_EQ(hex(segment_head(4, 2, 1)),
+            "54524c310400000000000000020000000000000001000000000000004fb19b2f");
+  EXPECT_EQ(
+      hex(encode_snapshot({.index = 4, .term = 2, .members = "m", .state = "state"})),
+      "545253310400000000000000020000000000000001000000000000006d05000000000000007374617465d4fc"
+      "737e");
+  EXPECT_EQ(hex(encode_members({{{1, "a:1"}, {7, "b:2"}}})),
+            "010000000300000000000000613a31070000000300000000000000623a32");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "raft/members.h"
 
-#include "raft/encoding.h"
+#include "raft/packed_bytes.h"
 
 namespace trireme {
 
@@ -23,29 +23,28 @@ bool LogMembers::is_one_step_from(const LogMembers& other) const {
 }
 
 std::string encode_members(const LogMembers& members) {
-  std::string bytes;
-  RecordEncoder encoder(bytes);
+  PackedWriter writer;
   for (const LogMember& member : members.servers) {
-    encoder.u32(uint32_t(member.id));
-    encoder.text(member.address);
+    writer.number<uint32_t>(uint32_t(member.id));
+    writer.long_text(member.address);
   }
-  return bytes;
+  return writer.take();
 }
 
 Result<LogMembers> decode_members(std::string_view bytes) {
   LogMembers members;
-  RecordDecoder decoder(bytes);
-  while (decoder.is_ok() && !decoder.is_at_end()) {
+  PackedReader reader(bytes);
+  while (!reader.has_failed() && !reader.is_done()) {
     LogMember member;
-    member.id = ServerId(decoder.u32());
-    member.address = decoder.text();
+    member.id = ServerId(reader.number<uint32_t>());
+    member.address = reader.long_text();
     if (member.id < 1) return damaged("a list of servers has a wrong id");
     if (!members.servers.empty() && members.servers.back().id >= member.id) {
       return damaged("a list of servers is not sorted");
     }
     members.servers.push_back(std::move(member));
   }
-  if (!decoder.is_ok()) return damaged("a list of servers is incomplete");
+  if (reader.has_failed()) return damaged("a list of servers is incomplete");
   return members;
 }
 

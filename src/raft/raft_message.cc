@@ -1,7 +1,7 @@
 #include "raft/raft_message.h"
 
-#include "raft/encoding.h"
 #include "raft/members.h"
+#include "raft/packed_bytes.h"
 
 namespace trireme {
 namespace {
@@ -25,21 +25,20 @@ Status check_entries(const RaftMessage& message) {
 }  // namespace
 
 std::string encode_message_head(const RaftMessage& message, size_t snapshot_bytes) {
-  std::string bytes;
-  RecordEncoder encoder(bytes);
-  encoder.byte(uint8_t(message.kind));
-  encoder.byte(message.is_granted ? 1 : 0);
-  encoder.u32(uint32_t(message.from));
-  encoder.u32(uint32_t(message.to));
-  encoder.text(message.from_address);
+  PackedWriter writer;
+  writer.number<uint8_t>(uint8_t(message.kind));
+  writer.number<uint8_t>(message.is_granted ? 1 : 0);
+  writer.number<uint32_t>(uint32_t(message.from));
+  writer.number<uint32_t>(uint32_t(message.to));
+  writer.long_text(message.from_address);
   for (const int64_t value : {message.term, message.index, message.log_term, message.commit,
                               message.round, message.hint}) {
-    encoder.i64(value);
+    writer.number<int64_t>(value);
   }
-  encoder.i64(int64_t(message.entries.size()));
-  for (const LogEntry& entry : message.entries) encode_entry(entry, bytes);
-  if (message.kind == RaftMessage::Kind::Snapshot) encoder.i64(int64_t(snapshot_bytes));
-  return bytes;
+  writer.number<int64_t>(int64_t(message.entries.size()));
+  for (const LogEntry& entry : message.entries) encode_entry(entry, writer);
+  if (message.kind == RaftMessage::Kind::Snapshot) writer.number<int64_t>(int64_t(snapshot_bytes));
+  return writer.take();
 }
 
 std::string encode_message(const RaftMessage& message) {
@@ -49,37 +48,37 @@ std::string encode_message(const RaftMessage& message) {
 }
 
 Result<RaftMessage> decode_message(std::string_view bytes) {
-  RecordDecoder decoder(bytes);
+  PackedReader reader(bytes);
   RaftMessage message;
-  const uint8_t kind = decoder.byte();
+  const uint8_t kind = reader.number<uint8_t>();
   if (kind > uint8_t(RaftMessage::Kind::Snapshot)) return damaged("a message has an unknown kind");
   message.kind = RaftMessage::Kind(kind);
-  message.is_granted = decoder.byte() != 0;
-  message.from = ServerId(decoder.u32());
-  message.to = ServerId(decoder.u32());
-  message.from_address = decoder.text();
+  message.is_granted = reader.number<uint8_t>() != 0;
+  message.from = ServerId(reader.number<uint32_t>());
+  message.to = ServerId(reader.number<uint32_t>());
+  message.from_address = reader.long_text();
   if (message.from_address.size() > kMostAddressBytes) {
     return damaged("a message has a wrong address");
   }
   for (int64_t* value : {&message.term, &message.index, &message.log_term, &message.commit,
                          &message.round, &message.hint}) {
-    *value = decoder.i64();
+    *value = reader.number<int64_t>();
     if (*value < 0 || *value > kMostMessageNumber) return damaged("a message has a wrong number");
   }
-  const int64_t num_entries = decoder.i64();
-  for (int64_t i = 0; i < num_entries && decoder.is_ok(); ++i) {
-    TRIREME_TRY(entry, decode_entry(decoder));
+  const int64_t num_entries = reader.number<int64_t>();
+  for (int64_t i = 0; i < num_entries && !reader.has_failed(); ++i) {
+    TRIREME_TRY(entry, decode_entry(reader));
     message.entries.push_back(std::move(entry));
   }
   if (message.kind == RaftMessage::Kind::Snapshot) {
-    TRIREME_TRY(snapshot, parse_snapshot(decoder.text(), "a message"));
+    TRIREME_TRY(snapshot, parse_snapshot(reader.long_text(), "a message"));
     TRIREME_TRY_DONE(decode_members(snapshot.members));
     if (snapshot.index != message.index || snapshot.term > message.term) {
       return damaged("a message has a snapshot of another index or of a later term");
     }
     message.snapshot = std::make_shared<const LogSnapshot>(std::move(snapshot));
   }
-  if (!decoder.is_at_end()) return damaged("a message is incomplete or too long");
+  if (!reader.is_done()) return damaged("a message is incomplete or too long");
   TRIREME_TRY_DONE(check_entries(message));
   return message;
 }

@@ -7,7 +7,7 @@
 
 #include "base/crc32c.h"
 #include "base/failure.h"
-#include "raft/encoding.h"
+#include "raft/packed_bytes.h"
 
 namespace trireme {
 namespace {
@@ -27,24 +27,23 @@ std::string secret_of_servers(const std::string& secret) { return secret + "/log
 
 std::string head_of_frame(const RaftMessage& message, size_t snapshot_bytes) {
   const std::string body = encode_message_head(message, snapshot_bytes);
-  std::string frame;
-  RecordEncoder encoder(frame);
-  encoder.u32(kMagic);
-  encoder.i64(int64_t(body.size() + snapshot_bytes));
-  encoder.i64(int64_t(body.size()));
-  encoder.u32(crc32c(body));
-  return frame + body;
+  PackedWriter writer;
+  writer.number<uint32_t>(kMagic);
+  writer.number<int64_t>(int64_t(body.size() + snapshot_bytes));
+  writer.number<int64_t>(int64_t(body.size()));
+  writer.number<uint32_t>(crc32c(body));
+  return writer.raw(body).take();
 }
 
 Result<RaftMessage> receive_message(const Socket& socket) {
   const Deadline deadline = Deadline::after(kTransferS);
   std::string head(kHeadBytes, '\0');
   TRIREME_TRY_DONE(receive_all(socket, std::as_writable_bytes(std::span(head)), deadline));
-  RecordDecoder decoder(head);
-  const uint32_t magic = decoder.u32();
-  const int64_t body_bytes = decoder.i64();
-  const int64_t checked_bytes = decoder.i64();
-  const uint32_t checksum = decoder.u32();
+  PackedReader reader(head);
+  const uint32_t magic = reader.number<uint32_t>();
+  const int64_t body_bytes = reader.number<int64_t>();
+  const int64_t checked_bytes = reader.number<int64_t>();
+  const uint32_t checksum = reader.number<uint32_t>();
   const bool is_head = magic == kMagic && body_bytes >= 0 && body_bytes <= kMostMessageBytes &&
                        checked_bytes >= 0 && checked_bytes <= body_bytes;
   if (!is_head) return damaged("a message has a wrong head");

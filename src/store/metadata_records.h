@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "store/packed_bytes.h"
+#include "raft/packed_bytes.h"
 #include "store/store_code.h"
 
 // What the metadata of a store hold, and how it is packed.

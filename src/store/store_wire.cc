@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "raft/packed_bytes.h"
 #include "store/metadata_records.h"
-#include "store/packed_bytes.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-// Packs numbers in little-endian order and texts with their lengths into bytes.
+// Packs numbers in little-endian order and texts with their lengths into bytes. The metadata of a
+// store have lengths of four bytes, the log and its messages lengths of eight.
 class PackedWriter {
  public:
   template <std::integral T>
@@ -21,6 +22,17 @@ class PackedWriter {
     bytes_.append(text);
     return *this;
   }
+  PackedWriter& long_text(std::string_view text) {
+    number(int64_t(text.size()));
+    bytes_.append(text);
+    return *this;
+  }
+  // Appends bytes without their length.
+  PackedWriter& raw(std::string_view bytes) {
+    bytes_.append(bytes);
+    return *this;
+  }
+  const std::string& bytes() const { return bytes_; }
   std::string take() { return std::move(bytes_); }
 
  private:
@@ -44,6 +56,12 @@ class PackedReader {
     const auto length = number<uint32_t>();
     if (length > most_bytes) has_failed_ = true;
     return std::string(take(length));
+  }
+  // The text is a part of the bytes that are read.
+  std::string_view long_text() {
+    const auto length = number<int64_t>();
+    if (length < 0) has_failed_ = true;
+    return take(size_t(length));
   }
   // Returns a number of items, each of which has at least so many bytes, so that no count can ask
   // for more memory than the bytes are worth.
