@@ -49,6 +49,7 @@ TEST_F(StoreCommandTest, PutsGetsListsAndRemoves) {
   EXPECT_EQ(status.at("health"), "degraded");
   EXPECT_EQ(status.at("bytes_lost"), 0);
   std::filesystem::create_directories(in("demo1"));
+  EXPECT_NE(store({"repair", "demo"}).out.find("1 chunks of"), std::string::npos);
   EXPECT_EQ(store({"scrub", "demo"}).exit_code, 0);
   EXPECT_NE(store({"status", "demo"}).out.find("healthy"), std::string::npos);
   EXPECT_EQ(store({"rm", "store://demo/a/text"}).exit_code, 0);
@@ -114,6 +115,7 @@ TEST_F(StoreCommandTest, WrongInputsSayWhatToDo) {
   expect(store({"get", "store://absent/x", in("y")}), 2, "no store is called absent");
   expect(store({"get", "store://demo/x", in("y")}), 2, "there is no such file");
   expect(store({"drain", "s7", "demo"}), 2, "s0, s1 or s2");
+  expect(store({"replace-metadata", "s0", "s1", "demo"}), 2, "its metadata in every folder");
   std::filesystem::remove_all(in("demo0"));
   std::filesystem::remove_all(in("demo2"));
   expect(store({"get", "store://demo/x", in("y")}), 4, "s0 (");

@@ -33,7 +33,11 @@ class PackedWriter {
     return *this;
   }
   const std::string& bytes() const { return bytes_; }
-  std::string take() { return std::move(bytes_); }
+  std::string take() {
+    std::string taken;
+    taken.swap(bytes_);
+    return taken;
+  }
 
  private:
   std::string bytes_;
