@@ -125,7 +125,9 @@ TEST_F(StoreSession, ShuffledWindowsAreFetchedOnceTheyAreAnnounced) {
     }
     for (uint64_t sample = first; sample < first + kMicro; ++sample) {
       // The last sample announces the first one of the next micro-batch.
-      if (sample + 1 == first + kMicro) EXPECT_EQ(reads.num_reads, before) << sample;
+      if (sample + 1 == first + kMicro) {
+        EXPECT_EQ(reads.num_reads, before) << sample;
+      }
       stored.read_sample(sample, inputs, targets);
       local.read_sample(sample, want_inputs, want);
       ASSERT_EQ(inputs, want_inputs) << sample;

@@ -5,86 +5,21 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <random>
 
-#include "base/bounded_json.h"
 #include "base/file.h"
-#include "base/json_text.h"
-#include "base/remove_folder.h"
-#include "base/sealed_json.h"
 #include "store/disk_file.h"
 #include "store/mount_point.h"
 #include "store/remote_log.h"
+#include "store/server_log_file.h"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kLogFileOfServer = "/log.json";
-constexpr int64_t kMostLogFileBytes = 65536;
 constexpr double kJoinS = 20.0;
 constexpr double kReportS = 5.0;
 constexpr size_t kMostClients = 512;
-
-nlohmann::ordered_json json_of(const std::vector<LogServer>& servers) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const LogServer& server : servers) {
-    list.push_back({{"address", server.address}, {"log_address", server.log_address}});
-  }
-  return list;
-}
-
-std::vector<LogServer> log_servers_from(const nlohmann::json& list) {
-  std::vector<LogServer> servers;
-  for (const auto& server : list) {
-    servers.push_back(
-        {server.at("address").get<std::string>(), server.at("log_address").get<std::string>()});
-  }
-  return servers;
-}
-
-// The servers with which a store is created are numbered in their order.
-LogStart first_start_of(const ServerDescription& description) {
-  LogStart start{.id = 0, .servers = description.log_servers};
-  const auto mine = std::ranges::find(start.servers, description.address, &LogServer::address);
-  if (mine != start.servers.end()) start.id = ServerId(mine - start.servers.begin() + 1);
-  return start;
-}
-
-Status write_log_servers(const std::string& folder, const ServerDescription& description,
-                         const LogStart& start) {
-  nlohmann::ordered_json json = {{"address", description.address},
-                                 {"log_address", description.log_address},
-                                 {"log_servers", json_of(description.log_servers)}};
-  if (start != first_start_of(description)) {
-    json["log_id"] = start.id;
-    json["first_log_servers"] = json_of(start.servers);
-  }
-  return replace_file(folder + kLogFileOfServer, seal_json(json_text(json)), nullptr);
-}
-
-Status read_log_servers(const std::string& folder, ServerDescription& description,
-                        LogStart& start) {
-  const std::string path = folder + kLogFileOfServer;
-  TRIREME_TRY(text, read_text_file(path, kMostLogFileBytes));
-  if (const Status seal = check_seal(text); !seal.ok()) return with_context(seal.error(), path);
-  TRIREME_TRY(json, parse_bounded_json(text));
-  try {
-    description.address = json.at("address").get<std::string>();
-    description.log_address = json.at("log_address").get<std::string>();
-    description.log_servers = log_servers_from(json.at("log_servers"));
-    start = first_start_of(description);
-    if (json.contains("log_id")) {
-      start = {.id = json.at("log_id").get<ServerId>(),
-               .servers = log_servers_from(json.at("first_log_servers"))};
-    }
-  } catch (const nlohmann::json::exception& error) {
-    return damaged(path + ": " + json_problem(error.what()));
-  }
-  return Done{};
-}
 
 uint64_t read_epoch(const std::string& path) {
   const Result<std::string> text = read_text_file(path, 64);
@@ -198,77 +133,6 @@ Status StoreServer::become(const ServerDescription& description) {
   log_start_ = start;
   chunks_ = std::make_shared<ChunkFolder>(folder, description_.identity.store, nullptr);
   return start_log();
-}
-
-Status StoreServer::start_log() {
-  RaftServerOptions options{.folder = options_.folder + "/log",
-                            .secret = options_.secret,
-                            .address = description_.log_address,
-                            .log = options_.log};
-  for (size_t server = 0; server < log_start_.servers.size(); ++server) {
-    options.raft.first_members.servers.push_back(
-        {ServerId(server + 1), log_start_.servers[server].log_address});
-  }
-  options.raft.id = log_start_.id;
-  if (log_start_.id == 0) {  // others keep the metadata
-    log_listener_ = Socket();
-    return Done{};
-  }
-  options.raft.seed = std::random_device()();
-  auto running = std::make_shared<LogOfServer>();
-  TRIREME_TRY(log,
-              RaftServer::open(std::move(options), std::move(log_listener_), running->metadata));
-  running->log = std::move(log);
-  log_ = std::move(running);
-  return Done{};
-}
-
-// The log of a new server is empty, and the servers that vote already tell it who they are. What is
-// left of an older log has no votes any more.
-Result<StoreReply> StoreServer::keep_log(const StoreRequest& request) {
-  TRIREME_TRY(wanted, unpack_log_start(request.text));
-  const std::lock_guard lock(mutex_);
-  if (log_ != nullptr) return StoreReply{.text = pack_log_start(log_start_)};
-  if (keeps_metadata(description_)) {
-    return Error{ErrorKind::Runtime, description_.address +
-                                         ": its log of the metadata does not run; start the server "
-                                         "again"};
-  }
-  ServerDescription mine = description_;
-  mine.log_servers = wanted.servers;
-  if (wanted.id == 0 || !keeps_metadata(mine)) {
-    return usage(description_.address + " is not among the servers that are to keep the metadata");
-  }
-  if (!log_listener_.is_open()) {
-    TRIREME_TRY(log_listener, listen_at(mine.log_address));
-    log_listener_ = std::move(log_listener);
-  }
-  const std::string folder = options_.folder + "/log";
-  if (!remove_folder(folder)) return damaged(folder + ": cannot be removed");
-  const LogStart start{.id = wanted.id, .servers = {}};
-  TRIREME_TRY_DONE(write_log_servers(options_.folder, mine, start));
-  description_ = std::move(mine);
-  log_start_ = start;
-  TRIREME_TRY_DONE(start_log());
-  return StoreReply{.text = pack_log_start(log_start_)};
-}
-
-Status StoreServer::set_log_servers(const StoreRequest& request) {
-  TRIREME_TRY(now, unpack_log_start(request.text));
-  std::shared_ptr<LogOfServer> ended_log;
-  {
-    const std::lock_guard lock(mutex_);
-    ServerDescription mine = description_;
-    mine.log_servers = now.servers;
-    const LogStart start = keeps_metadata(mine) ? log_start_ : LogStart{.servers = now.servers};
-    TRIREME_TRY_DONE(write_log_servers(options_.folder, mine, start));
-    description_ = std::move(mine);
-    log_start_ = start;
-    if (start.id == 0) ended_log = std::move(log_);
-  }
-  // Requests under way may hold the log for a while. Its files stay until a log is kept here again.
-  ended_log.reset();
-  return Done{};
 }
 
 Status StoreServer::join_store(bool is_known) {
