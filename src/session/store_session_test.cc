@@ -1,8 +1,6 @@
 // Runs whose token files are in a store.
 
-#include <chrono>
 #include <filesystem>
-#include <thread>
 
 #include "data/file_source.h"
 #include "data/token_file_writer.h"
@@ -77,18 +75,8 @@ class DyingFolders : public RunObserver {
   const TestStore& store_;
 };
 
-// Counts the reads of chunks.
-class CountedReads : public DiskFaults {
- public:
-  Status before(DiskCall call, const std::string& path, size_t&) override {
-    const bool is_chunk = path.find("/chunks/") != std::string::npos;
-    num_reads += call == DiskCall::Read && is_chunk ? 1 : 0;
-    return Done{};
-  }
-  std::atomic<int64_t> num_reads = 0;
-};
-
 // The file does not fit into the memory for it, so its pieces are read in the order of the samples.
+// What is announced is in memory or on its way, so that reading it fetches nothing more.
 TEST_F(StoreSession, ShuffledWindowsAreFetchedOnceTheyAreAnnounced) {
   constexpr int64_t kSeqLen = 512;
   std::filesystem::create_directories(root_);
@@ -97,18 +85,13 @@ TEST_F(StoreSession, ShuffledWindowsAreFetchedOnceTheyAreAnnounced) {
   auto writer = TokenFileWriter::create(path("large.tok"), 64, 1);
   ASSERT_TRUE(writer->append(tokens).ok());
   ASSERT_TRUE(writer->finish({}).ok());
-  CountedReads reads;
-  const TestStore store({2, 1}, 0, 1 << 20, &reads);
+  const TestStore store({2, 1}, 0, 1 << 20);
   {
     const auto opened = store.open().value();
     ASSERT_TRUE(put_files(*opened, {{path("large.tok"), "large.tok"}}).ok());
   }
-  const auto open = [&]() -> Result<std::unique_ptr<Store>> {
-    StoreOptions reading = store.options;
-    reading.access = StoreAccess::Read;
-    return Store::open(store.file, reading);
-  };
-  auto bytes = open_store_input(open, "large.tok", std::make_shared<InputBudget>(2'500'000));
+  const auto budget = std::make_shared<InputBudget>(2'500'000);
+  auto bytes = open_store_input([&] { return store.open_for_reading(); }, "large.tok", budget);
   ASSERT_TRUE(bytes.ok()) << bytes.error().message;
   auto file = TokenFile::open(InputFile("store://test/large.tok", std::move(*bytes)), 0);
   ASSERT_TRUE(file.ok()) << file.error().message;
@@ -118,15 +101,11 @@ TEST_F(StoreSession, ShuffledWindowsAreFetchedOnceTheyAreAnnounced) {
   constexpr uint64_t kMicro = 4;
   for (uint64_t first = 0; first < 10 * kMicro; first += kMicro) {
     stored.will_read(first, kMicro);
-    int64_t before = -1;
-    while (before != reads.num_reads) {
-      before = reads.num_reads;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
+    const int64_t announced = budget->held_bytes;
     for (uint64_t sample = first; sample < first + kMicro; ++sample) {
       // The last sample announces the first one of the next micro-batch.
       if (sample + 1 == first + kMicro) {
-        EXPECT_EQ(reads.num_reads, before) << sample;
+        EXPECT_EQ(budget->held_bytes, announced) << sample;
       }
       stored.read_sample(sample, inputs, targets);
       local.read_sample(sample, want_inputs, want);
