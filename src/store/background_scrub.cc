@@ -53,7 +53,8 @@ void BackgroundScrub::check_all(ChunkFolder& chunks) {
   Result<std::vector<ChunkName>> names = chunks.list();
   if (!names.ok() || names->empty()) return;
   std::ranges::sort(*names);
-  std::ranges::rotate(*names, names->begin() + ptrdiff_t(std::random_device()() % names->size()));
+  const auto first = ptrdiff_t(std::random_device()() % names->size());
+  std::rotate(names->begin(), names->begin() + first, names->end());
   BlockBuffer buffer{size_t(kMostChunkBytes)};
   for (const ChunkName& name : *names) {
     const int64_t begin_ns = monotonic_ns();
