@@ -69,7 +69,9 @@ Result<RunConfig> uneven_config(const FoundPlan& plan, const RunConfig& config) 
       layout.zero = std::max(layout.zero, zero_level_of(units.way.sharding));
     }
   }
-  const bool is_tied = with_defaults(config.model, 0).trains_tied_table();
+  ModelSpec model = with_defaults(config.model, 0);
+  model.frozen = config.optim.frozen;
+  const bool is_tied = model.trains_tied_table();
   if (is_tied && stage_dp.front() != stage_dp.back()) {
     return infeasible(
         fmt::format("the first and the last stage hold the table of a tied head, and they have {} "

@@ -303,7 +303,7 @@ class UnitProblemBuilder {
     const Op& op = graph().ops[use.reader];
     if (op.kind == OpKind::Attention) return true;
     const std::vector<ValueId> read = read_by_backward(graph(), op);
-    return has_weight_grad(graph(), op) &&
+    return weight_grad_reads_input(graph(), op) &&
            std::find(read.begin(), read.end(), use.value) != read.end();
   }
 

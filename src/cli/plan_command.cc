@@ -105,7 +105,7 @@ std::string describe_plan(const RunPlan& plan) {
       model.vocab_size, model.seq_len);
   text +=
       fmt::format("parameters {} ({}){}\n", plan.num_params, format_count(double(plan.num_params)),
-                  plan.model.has_adapters()
+                  plan.model.trains_in_part()
                       ? fmt::format(", {} of them trained", num_trained_params(plan.model))
                       : "");
   if (plan.model.has_experts()) {

@@ -88,11 +88,6 @@ class Holdings {
   // of a stage with this tp index.
   const std::vector<std::pair<int, int>>& of(int pp, int tp) {
     Sizes content = content_of(plan_.model, plan_.pipeline[size_t(pp)]);
-    if (!plan_.shape.optimizer_state.frozen.empty()) {  // of equal layers some may be frozen
-      for (const ChunkTables& chunk : plan_.pipeline[size_t(pp)].chunks) {
-        content.push_back(chunk.stage.first_layer);
-      }
-    }
     const int ranks = plan_.mesh.dp_at(pp);
     content.push_back(ranks);
     const Sizes& part = parts_[size_t(tp)];

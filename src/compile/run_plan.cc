@@ -72,6 +72,7 @@ Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
   const std::vector<int> layers = parse_stage_counts(config.parallel.stage_layers).value();
   plan.layers_of_stage.assign(layers.begin(), layers.end());
   plan.model = with_defaults(config.model, host.data_vocab_size);
+  plan.model.frozen = config.optim.frozen;
   const bool is_fixed = config.run.reproducible == Reproducible::Fixed;
   plan.mode = is_fixed ? AccumulateMode::Fixed : AccumulateMode::Layout;
   plan.hardware = host.hardware;

@@ -14,6 +14,22 @@ bool has_weight_grad(const Graph& graph) {
                      [&](const Op& op) { return has_weight_grad(graph, op); });
 }
 
+bool weight_grad_reads_input(const Graph& graph, const Op& op) {
+  switch (op.kind) {
+    case OpKind::Linear:
+    case OpKind::Convolution:
+    case OpKind::GroupedLinear:
+    case OpKind::SoftmaxParts:
+    case OpKind::CrossEntropy:
+      return std::any_of(op.params.begin(), op.params.end(), [&](ParamId id) {
+        const Param& param = graph.params[size_t(id)];
+        return param.is_trained && param.is_matrix();
+      });
+    default:
+      return has_weight_grad(graph, op);
+  }
+}
+
 std::vector<ValueId> read_by_backward(const Graph& graph, const Op& op) {
   switch (op.kind) {
     case OpKind::Norm:
@@ -29,14 +45,14 @@ std::vector<ValueId> read_by_backward(const Graph& graph, const Op& op) {
     case OpKind::Convolution:
     case OpKind::GroupedLinear:
     case OpKind::SoftmaxParts:  // W alone reads the input
-      return has_weight_grad(graph, op) ? op.inputs : std::vector<ValueId>{};
+      return weight_grad_reads_input(graph, op) ? op.inputs : std::vector<ValueId>{};
     case OpKind::Attention: {
       std::vector<ValueId> read = op.inputs;
       read.push_back(op.outputs.front());
       return read;
     }
     case OpKind::CrossEntropy:  // fused with the projection; alone it reads nothing that is kept
-      return has_weight_grad(graph, op) ? op.inputs : std::vector<ValueId>{};
+      return weight_grad_reads_input(graph, op) ? op.inputs : std::vector<ValueId>{};
     default:  // linear in its input, and without weights
       return {};
   }

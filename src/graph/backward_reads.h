@@ -8,6 +8,8 @@ namespace trireme {
 
 // Whether the op has parameters whose gradients W computes.
 bool has_weight_grad(const Graph& graph, const Op& op);
+// Returns true if W of the op reads its input. W of a bias reads only the gradient of the output.
+bool weight_grad_reads_input(const Graph& graph, const Op& op);
 // Whether any op of the unit has.
 bool has_weight_grad(const Graph& graph);
 

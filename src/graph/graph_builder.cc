@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "graph/axis_part.h"
 #include "graph/model_graphs.h"
+#include "graph/param_table.h"
 
 namespace trireme {
 namespace {
@@ -83,7 +84,8 @@ ParamId GraphBuilder::add_param(Param param) {
   const auto declared = std::find_if(graph_.params.begin(), graph_.params.end(),
                                      [&](const Param& p) { return p.name == param.name; });
   if (declared != graph_.params.end()) return ParamId(declared - graph_.params.begin());
-  param.is_trained = param.is_adapter || !model_.has_adapters();
+  const std::string name = full_name(graph_, param);
+  param.is_trained = param.is_adapter ? !model_.is_frozen(name) : model_.trains(name);
   graph_.params.push_back(std::move(param));
   return ParamId(graph_.params.size()) - 1;
 }
@@ -331,10 +333,14 @@ ValueId GraphBuilder::combine(const std::string& name, ValueId rows) {
   return add_op(OpKind::Combine, name, {rows}, {}, {Axis::Token, Axis::Width});
 }
 
-ValueId GraphBuilder::softmax_parts(const std::string& weight, ValueId x) {
-  const ParamId matrix =
-      add_matrix(weight, {Axis::Vocabulary}, columns_of(dims_of(x)), model_.init_stddev);
-  return add_op(OpKind::SoftmaxParts, weight, {x}, {matrix},
+ValueId GraphBuilder::softmax_parts(const std::string& weight, ValueId x, const std::string& bias) {
+  std::vector<ParamId> params = {
+      add_matrix(weight, {Axis::Vocabulary}, columns_of(dims_of(x)), model_.init_stddev)};
+  if (!bias.empty()) {
+    params.push_back(
+        add_param({.name = bias, .rows = {Axis::Vocabulary}, .init = ParamInit::Zero}));
+  }
+  return add_op(OpKind::SoftmaxParts, weight, {x}, std::move(params),
                 {Axis::SoftmaxPart, dims_of(x).front()}, Numbers::F32);
 }
 
@@ -370,6 +376,7 @@ ValueId GraphBuilder::unit(const Graph& unit, const std::string& prefix, ValueId
   const ParamId first_param = ParamId(graph_.params.size());
   for (Param param : unit.params) {
     param.name = prefix + param.name;
+    param.is_trained = model_.trains(full_name(graph_, param));
     graph_.params.push_back(std::move(param));
   }
   for (Op op : unit.ops) {

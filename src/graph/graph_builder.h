@@ -70,7 +70,8 @@ class GraphBuilder {
 
   const Value& value(ValueId id) const { return graph_.values[size_t(id)]; }
 
-  ValueId softmax_parts(const std::string& weight, ValueId x);
+  // `bias`: its parameter; "": none.
+  ValueId softmax_parts(const std::string& weight, ValueId x, const std::string& bias = "");
   ValueId cross_entropy(ValueId parts);
 
   // Multi-token prediction: returns the rows of the embedding's table for the tokens `ahead`

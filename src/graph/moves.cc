@@ -70,7 +70,7 @@ class MoveList {
   }
   static bool is_read_by_weight_grad(const Graph& placed, ValueId value) {
     return std::any_of(placed.ops.begin(), placed.ops.end(), [&](const Op& op) {
-      return reads(op, value) && has_weight_grad(placed, op);
+      return reads(op, value) && weight_grad_reads_input(placed, op);
     });
   }
   std::vector<bool> runs_again(const Graph& placed) const {

@@ -1,8 +1,11 @@
 #include "graph/op_work.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "graph/axis_part.h"
+#include "graph/backward_reads.h"
 #include "graph/op_tensors.h"
 
 namespace trireme {
@@ -185,7 +188,27 @@ class WorkLister {
   void add_product(int64_t rows, int64_t out, int64_t in, int64_t count = 1) {
     forward({{rows, out, in, count}}, 0.0, 0);
     input_grad({{rows, in, out, count}}, 0.0, 0);
-    if (is_trained()) weight_grad({{out, in, rows, count, size_of(shape_.grad)}}, 0.0, 0);
+    for (const int64_t cols : trained_cols(out)) {
+      weight_grad({{cols, in, rows, count, size_of(shape_.grad)}}, 0.0, 0);
+    }
+  }
+  // Columns of the output whose weights are trained, in parts that lie together; `out`: of all.
+  std::vector<int64_t> trained_cols(int64_t out) const {
+    std::vector<int64_t> parts;
+    int64_t cols = 0;
+    bool trains_all = true;
+    const auto end_part = [&] {
+      if (cols > 0) parts.push_back(std::exchange(cols, 0));
+    };
+    for (const ParamId id : op_.params) {
+      const Param& param = graph_.params[size_t(id)];
+      if (!param.is_matrix() || param.is_adapter) continue;
+      trains_all = trains_all && param.is_trained;
+      if (!param.is_trained || !param.adjoins_previous) end_part();
+      if (param.is_trained) cols += part_of(param.rows, shard_).count;
+    }
+    end_part();
+    return trains_all ? std::vector<int64_t>{out} : parts;
   }
   int64_t window_pixels() const { return op_.window.size * op_.window.size; }
   // Nothing lies before the pixels, so no gradient goes there.
@@ -196,7 +219,7 @@ class WorkLister {
     const Op* before = producer_of(graph_, op_.inputs.front());
     const bool is_first = before != nullptr && before->kind == OpKind::Pixels;
     if (!is_first) input_grad({{Q, K, F}}, 0.0, 0);
-    if (is_trained()) weight_grad({{F, K, Q, 1, size_of(shape_.grad)}}, 0.0, 0);
+    if (reads_input()) weight_grad({{F, K, Q, 1, size_of(shape_.grad)}}, 0.0, 0);
   }
   // y += scale (x a^T) b^T; W computes both inner results again.
   void add_adapter(const Adapter& adapter) {
@@ -205,24 +228,46 @@ class WorkLister {
     const double inner = 2.0 * double(T * r) * element_bytes_;  // is scaled in place
     forward({{T, r, in}, {T, out, r}}, inner + double(T * out) * element_bytes_, 1);
     input_grad({{T, r, out}, {T, in, r}}, inner + double(T * in) * element_bytes_, 1);
-    weight_grad({{T, r, in, 1, 0, true},
-                 {T, r, out, 1, 0, true},
-                 {r, in, T, 1, size_of(shape_.grad)},
-                 {out, r, T, 1, size_of(shape_.grad)}},
-                2.0 * inner, 2);
+    if (graph_.params[size_t(adapter.a)].is_trained) {
+      weight_grad({{T, r, out, 1, 0, true}, {r, in, T, 1, size_of(shape_.grad)}}, inner, 1);
+    }
+    if (graph_.params[size_t(adapter.b)].is_trained) {
+      weight_grad({{T, r, in, 1, 0, true}, {out, r, T, 1, size_of(shape_.grad)}}, inner, 1);
+    }
   }
   void add_grouped_product() {
     const int64_t experts = std::max<int64_t>(1, shard_.experts / shape_.ep);
     const int64_t rows = std::max<int64_t>(1, visits() / experts);
-    add_product(rows, outputs_cols(), cols_of(op_.inputs.front()), experts);
+    const int64_t out = outputs_cols(), in = cols_of(op_.inputs.front());
+    forward({{rows, out, in, experts}}, 0.0, 0);
+    input_grad({{rows, in, out, experts}}, 0.0, 0);
+    std::map<int64_t, int64_t> trained;  // [columns] number of experts
+    for (const int64_t cols : trained_cols(-1)) {
+      if (cols > 0) ++trained[cols];
+    }
+    if (trained.empty() && weight_grad_reads_input(graph_, op_)) trained[out] = shard_.experts;
+    for (const auto& [cols, count] : trained) {
+      const int64_t held = std::max<int64_t>(1, count / shape_.ep);
+      weight_grad({{cols, in, rows, held, size_of(shape_.grad)}}, 0.0, 0);
+    }
   }
 
-  // The op's own parameters; adapters apart.
-  bool is_trained() const { return graph_.params[size_t(op_.params.front())].is_trained; }
+  // A parameter of the op is trained; those of its adapters do not count.
+  bool is_trained() const {
+    return trains([](const Param&) { return true; });
+  }
+  bool reads_input() const {
+    return trains([](const Param& param) { return param.is_matrix(); });
+  }
   bool has_trained_bias() const {
-    return is_trained() && std::any_of(op_.params.begin(), op_.params.end(), [&](ParamId id) {
-             return !graph_.params[size_t(id)].is_matrix();
-           });
+    return trains([](const Param& param) { return !param.is_matrix(); });
+  }
+  template <typename Counts>
+  bool trains(Counts&& counts) const {
+    return std::any_of(op_.params.begin(), op_.params.end(), [&](ParamId id) {
+      const Param& param = graph_.params[size_t(id)];
+      return param.is_trained && !param.is_adapter && counts(param);
+    });
   }
 
   // What a fused op does to the residual stream. Without dropout the product adds to it, which
@@ -265,7 +310,8 @@ class WorkLister {
     add_tiles(rows % kLossTileTokens, 1);
     const double logits = double(rows) * double(vocab);
     forward({}, logits * (2.0 * kFloatBytes + element_bytes_), 1, VectorOperations::kLoss * logits);
-    if (is_trained()) weight_grad({{vocab, width, rows, 1, size_of(shape_.grad)}}, 0.0, 0);
+    if (reads_input()) weight_grad({{vocab, width, rows, 1, size_of(shape_.grad)}}, 0.0, 0);
+    if (has_trained_bias()) weight_grad({}, logits * element_bytes_, 1);
   }
 
   const Graph& graph_;

@@ -40,7 +40,7 @@ std::unordered_map<std::string_view, const ParamSpec*> specs_by_name(const Chunk
   return specs;
 }
 
-void list_owned(ChunkTables& chunk, const OptimizerStateSpec& state) {
+void list_owned(ChunkTables& chunk) {
   chunk.owned.clear();
   const auto specs = specs_by_name(chunk);
   int64_t second_use = -1;
@@ -66,7 +66,7 @@ void list_owned(ChunkTables& chunk, const OptimizerStateSpec& state) {
                        grad};
       owned.param_begin =
           placed.param_storage + tensor->param_begin + piece.first - placed.shard.params.begin;
-      owned.is_frozen = trireme::is_frozen(*spec, state);
+      owned.is_frozen = !spec->is_trained;
       owned.takes_muon = !chunk.matrices.empty() && chunk.matrices[owned.param].rows > 0;
       chunk.owned.push_back(std::move(owned));
     }
@@ -224,7 +224,7 @@ void cut_shards(ChunkTables& chunk, const StageShape& shape, const ZeroShape& ze
                                   : shard_of(placed.bucket, own.num_holders(), own.index);
   }
   place_shards(chunk);
-  list_owned(chunk, shape.optimizer_state);
+  list_owned(chunk);
   chunk.tables.optimizer = owned_optimizer_table(chunk, shape.compute, shape.optimizer_state);
 }
 

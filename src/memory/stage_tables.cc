@@ -1,7 +1,6 @@
 #include "memory/stage_tables.h"
 
 #include "base/check.h"
-#include "schema/param_patterns.h"
 
 namespace trireme {
 namespace {
@@ -60,12 +59,8 @@ void add_ends(StageTables& tables, const StageUnits& units, const ModelShard& sh
 
 }  // namespace
 
-bool is_frozen(const ParamSpec& param, const OptimizerStateSpec& state) {
-  return !param.is_trained || (!state.frozen.empty() && matches_any(state.frozen, param.name));
-}
-
 bool takes_muon(const ParamSpec& param, const OptimizerStateSpec& state) {
-  return state.muon && param.is_hidden_matrix && !is_frozen(param, state);
+  return state.muon && param.is_hidden_matrix && param.is_trained;
 }
 
 TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
@@ -76,13 +71,12 @@ TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
       if (is_kept(param)) table.add(prefix + param.name, param.shape, dtype);
     }
   };
-  // What is never trained is its own master. Patterns may be taken back when a run resumes.
-  const auto has_master = [](const ParamSpec& param) { return param.is_trained; };
-  const auto trained = [&](const ParamSpec& param) { return !is_frozen(param, state); };
+  // What is never trained is its own master.
+  const auto trained = [](const ParamSpec& param) { return param.is_trained; };
   const auto has_second = [&](const ParamSpec& param) {
     return trained(param) && !takes_muon(param, state);
   };
-  if (state.has_master(compute)) add("master/", DType::F32, has_master);
+  if (state.has_master(compute)) add("master/", DType::F32, trained);
   if (state.exp_avg) add("exp_avg/", state.moment, trained);
   if (state.exp_avg_sq) add("exp_avg_sq/", state.moment, has_second);
   return table;
@@ -92,10 +86,12 @@ StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const S
   StageTables tables;
   const ModelShard shard = shard_model(model, shape);
   const std::vector<ParamSpec> params = local_param_table(model, stage, shape);
+  bool previous_is_trained = false;
   for (const ParamSpec& param : params) {
     tables.params.add(param.name, param.shape, shape.compute, param.adjoins_previous);
-    if (!param.is_trained) continue;
-    tables.grads.add(param.name, param.shape, shape.grad, param.adjoins_previous);
+    const bool adjoins = param.adjoins_previous && previous_is_trained;
+    previous_is_trained = param.is_trained;
+    if (param.is_trained) tables.grads.add(param.name, param.shape, shape.grad, adjoins);
   }
   const bool tied_here = model.trains_tied_table() && stage.has_embedding && stage.has_head;
   if (tied_here && shape.tied_use_apart) {

@@ -29,8 +29,6 @@ StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const S
 void add_activations(StageTables& tables, const StageUnits& units, const ModelShard& shard,
                      const StageShape& shape);
 
-// Returns true if the parameter is not trained (optim.frozen).
-bool is_frozen(const ParamSpec& param, const OptimizerStateSpec& state);
 // Returns true if Muon updates the parameter. It updates the matrices of layers.
 bool takes_muon(const ParamSpec& param, const OptimizerStateSpec& state);
 

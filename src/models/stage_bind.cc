@@ -11,7 +11,7 @@ namespace {
 
 // The redistribution whose result W of `op` reads, or -1. What it gathers is not stored.
 int gathering_of(const Graph& graph, const Op& op) {
-  if (!has_weight_grad(graph, op)) return -1;
+  if (!weight_grad_reads_input(graph, op)) return -1;
   for (const ValueId input : op.inputs) {
     const Op* made_by = producer_of(graph, input);
     if (made_by != nullptr && made_by->kind == OpKind::Redistribute) {

@@ -66,11 +66,14 @@ void Adapters::add_backward_input(Ctx& ctx, const SlotMemory& m, MatrixRef dy_TF
 void Adapters::backward_weight(Ctx& ctx, const SlotMemory& m, MatrixRef dy_TF, MatrixRef x_TC,
                                Write write) const {
   for (const One& one : adapters_) {
-    multiply(ctx, {.form = MatmulForm::TN,
-                   .a = output_of(one, dy_TF),
-                   .b = inner(ctx, m, one, x_TC),
-                   .c = m(one.db_Gr),
-                   .write = write});
+    if (one.db_Gr) {
+      multiply(ctx, {.form = MatmulForm::TN,
+                     .a = output_of(one, dy_TF),
+                     .b = inner(ctx, m, one, x_TC),
+                     .c = m(one.db_Gr),
+                     .write = write});
+    }
+    if (!one.da_rC) continue;
     multiply(ctx, {.form = MatmulForm::TN,
                    .a = inner_grad(ctx, m, one, dy_TF),
                    .b = x_TC,

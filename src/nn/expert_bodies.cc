@@ -50,13 +50,23 @@ GroupedLinearBody::GroupedLinearBody(const OpBinding& b)
   for (const ParamId id : b.op().params) {
     const Param& param = b.graph().params[size_t(id)];
     if (param.adjoins_previous || param.expert < first || param.expert >= end) continue;
+    for (const MatrixGradPart& part : b.matrix_grad_parts(id)) add_grad(held_, part);
     weight_H.push_back(b.weight(id));
-    dweight_H_.push_back(b.weight_grad(id));
+    ++held_;
   }
   for (int rank = 0; rank < ranks_; ++rank) {
     weight_E_.insert(weight_E_.end(), weight_H.begin(), weight_H.end());
   }
-  dweight_refs_H_.resize(dweight_H_.size());
+  dweight_refs_H_.resize(size_t(held_));
+}
+
+void GroupedLinearBody::add_grad(int64_t expert, const MatrixGradPart& part) {
+  const auto continues = [&](const Trained& last) {
+    return last.first + int64_t(last.dweight_H.size()) == expert && last.column == part.row &&
+           last.dweight_H.front().rows == part.grad.rows;
+  };
+  if (trained_.empty() || !continues(trained_.back())) trained_.push_back({expert, part.row, {}});
+  trained_.back().dweight_H.push_back(part.grad);
 }
 
 void GroupedLinearBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
@@ -71,14 +81,18 @@ void GroupedLinearBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const Sl
 
 void GroupedLinearBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
                                         Write write) const {
-  const int64_t held = int64_t(dweight_H_.size());
-  for (size_t i = 0; i < dweight_H_.size(); ++i) dweight_refs_H_[i] = m(dweight_H_[i]);
-  // The visits of one rank's tokens after those of another's.
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const TensorRef begin_H{m(begin_R_).as<int32_t>() + rank * held, DType::I32, Shape{held + 1}};
-    const Write own = rank == 0 ? write : Write::Accumulate;
-    ctx.kernels.grouped_matmul(
-        ctx.stream, {MatmulForm::TN, m(dy_RO_), m(x_RI_), dweight_refs_H_, begin_H, own});
+  for (const Trained& trained : trained_) {
+    const int64_t count = int64_t(trained.dweight_H.size());
+    const std::span<MatrixRef> dweight_H = std::span(dweight_refs_H_).first(size_t(count));
+    for (int64_t h = 0; h < count; ++h) dweight_H[size_t(h)] = m(trained.dweight_H[size_t(h)]);
+    const MatrixRef dy = cols_of(m(dy_RO_), trained.column, dweight_H.front().rows);
+    // The visits of one rank's tokens after those of another's.
+    for (int rank = 0; rank < ranks_; ++rank) {
+      int32_t* begin = m(begin_R_).as<int32_t>() + rank * held_ + trained.first;
+      ctx.kernels.grouped_matmul(ctx.stream, {MatmulForm::TN, dy, m(x_RI_), dweight_H,
+                                              TensorRef{begin, DType::I32, Shape{count + 1}},
+                                              rank == 0 ? write : Write::Accumulate});
+    }
   }
 }
 

@@ -35,9 +35,18 @@ class GroupedLinearBody final : public OpBody {
                        Write write) const override;
 
  private:
+  void add_grad(int64_t expert, const MatrixGradPart& part);
+
   int ranks_;                        // that share the experts
   std::vector<MatrixRef> weight_E_;  // of the held experts, once for every rank of ep
-  std::vector<MatrixAt> dweight_H_;
+  // Neighbouring experts of which the same matrices are trained, which have columns of dy.
+  struct Trained {
+    int64_t first = 0;  // of the held experts
+    int64_t column = 0;
+    std::vector<MatrixAt> dweight_H;
+  };
+  int64_t held_ = 0;  // number of experts
+  std::vector<Trained> trained_;
   TensorAt begin_R_;
   MatrixAt x_RI_, y_RO_, dy_RO_, dx_RI_;
   mutable std::vector<MatrixRef> dweight_refs_H_;  // of the call under way

@@ -99,8 +99,10 @@ void ConvolutionBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const Slot
 void ConvolutionBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
                                       Write write) const {
   const MatrixRef dy_QF = m(dy_QF_);
-  ctx.kernels.convolution_backward_weight(ctx.stream,
-                                          {window_, 1, dy_QF, m(x_PC_), m(dw_FK_), write});
+  if (dw_FK_) {
+    ctx.kernels.convolution_backward_weight(ctx.stream,
+                                            {window_, 1, dy_QF, m(x_PC_), m(dw_FK_), write});
+  }
   if (db_F_) ctx.kernels.column_sum(ctx.stream, {dy_QF, m(db_F_), write});
 }
 

@@ -35,10 +35,9 @@ void Linear::backward_input(Ctx& ctx, MatrixRef dy_TF, MatrixRef dx_TC, MatrixRe
   });
 }
 
-void Linear::backward_weight(Ctx& ctx, MatrixRef dy_TF, MatrixRef x_TC, const Params& grads,
+void Linear::backward_weight(Ctx& ctx, MatrixRef dy_TF, MatrixRef x_TC, MatrixRef dw_FC,
                              Write write) {
-  multiply(ctx, {.form = MatmulForm::TN, .a = dy_TF, .b = x_TC, .c = grads.w_FC, .write = write});
-  if (grads.b_F) ctx.kernels.column_sum(ctx.stream, {dy_TF, grads.b_F, write});
+  multiply(ctx, {.form = MatmulForm::TN, .a = dy_TF, .b = x_TC, .c = dw_FC, .write = write});
 }
 
 }  // namespace trireme

@@ -33,7 +33,7 @@ struct Linear {
                            int64_t count) const {
     backward_input(ctx, rows_of(dy_TF, begin, count), rows_of(dx_TC, begin, count));
   }
-  static void backward_weight(Ctx& ctx, MatrixRef dy_TF, MatrixRef x_TC, const Params& grads,
+  static void backward_weight(Ctx& ctx, MatrixRef dy_TF, MatrixRef x_TC, MatrixRef dw_FC,
                               Write write);
 };
 

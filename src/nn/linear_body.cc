@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "graph/backward_reads.h"
 
 namespace trireme {
 namespace {
@@ -36,6 +37,7 @@ LinearBody::LinearBody(const OpBinding& b)
       enter_edge_{b.model().residual, enter_ && enter_->in_pieces, sum_.edge.sum_RC},
       is_summed_(b.op().leave || b.output_value().placement.tp == Placement::partial()),
       adds_to_output_(b.op().addend >= 0),
+      reads_x_again_(weight_grad_reads_input(b.graph(), b.op())),
       x_TC_(b.input()),
       x_full_TC_(b.at(b.memory().gathered_input)),
       y_TF_(b.at(b.memory().partial)),
@@ -43,8 +45,8 @@ LinearBody::LinearBody(const OpBinding& b)
       dx_TC_(b.input_grad()),
       dx_addend_TC_(b.input_grad_addend()),
       dx_full_TC_(b.at(b.memory().gathered_input_grad)),
-      dw_FC_(b.weight_grad()),
-      db_F_(b.vector_grad()) {}
+      dw_(b.matrix_grad_parts(b.first_param(true))),
+      db_(b.vector_grad_parts()) {}
 
 // Rows of y.
 void LinearBody::multiply(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m, int64_t begin,
@@ -109,10 +111,20 @@ void LinearBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const Slot
 
 void LinearBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
                                  Write write) const {
-  const MatrixRef x_full_TC = m(x_full_TC_);
-  if (enter_) redistribute_tokens(ctx, enter_->change, x_full_TC.rows, m(x_TC_), x_full_TC);
-  if (dw_FC_) Linear::backward_weight(ctx, m(dy_TF_), x_full_TC, {m(dw_FC_), m(db_F_)}, write);
-  adapters_.backward_weight(ctx, m, m(dy_TF_), x_full_TC, write);
+  const MatrixRef x_full_TC = m(x_full_TC_), dy_TF = m(dy_TF_);
+  if (enter_ && reads_x_again_) {
+    redistribute_tokens(ctx, enter_->change, x_full_TC.rows, m(x_TC_), x_full_TC);
+  }
+  for (const MatrixGradPart& part : dw_) {
+    const MatrixRef dw_PC = m(part.grad);
+    Linear::backward_weight(ctx, cols_of(dy_TF, part.row, dw_PC.rows), x_full_TC, dw_PC, write);
+  }
+  for (const VectorGradPart& part : db_) {
+    const TensorRef db_P = m(part.grad);
+    ctx.kernels.column_sum(ctx.stream,
+                           {cols_of(dy_TF, part.row, db_P.num_elements()), db_P, write});
+  }
+  adapters_.backward_weight(ctx, m, dy_TF, x_full_TC, write);
 }
 
 }  // namespace trireme

@@ -33,10 +33,11 @@ class LinearBody final : public OpBody {
   BlockEdge enter_edge_;
   bool is_summed_;       // y is an addend of a sum over ranks; one of them adds the bias
   bool adds_to_output_;  // y has another addend of the sum already
+  bool reads_x_again_;   // for gradients of weights
   MatrixAt x_TC_, x_full_TC_, y_TF_;
   MatrixAt dy_TF_, dx_TC_, dx_addend_TC_, dx_full_TC_;
-  MatrixAt dw_FC_;
-  TensorAt db_F_;
+  std::vector<MatrixGradPart> dw_;
+  std::vector<VectorGradPart> db_;
 };
 
 }  // namespace trireme

@@ -38,14 +38,18 @@ void LookupBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const Slot
 
 void LookupBody::backward_weight(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m,
                                  Write write) const {
-  const Write table_write = adds_to_table_grad_ ? Write::Accumulate : write;
   const MatrixRef dpositions_SC = m(dpositions_SC_);
+  MatrixRef dtable_VC = m(dtable_VC_);
+  if (!dtable_VC) {  // it is frozen
+    dtable_VC = {nullptr, dpositions_SC.dtype, 0, dpositions_SC.cols, dpositions_SC.cols};
+  }
+  const Write table_write = adds_to_table_grad_ ? Write::Accumulate : write;
   if (dpositions_SC && write != table_write) {  // the positions have no other use
     ctx.kernels.zero(ctx.stream, {flat(dpositions_SC)});
   }
   ctx.kernels.embedding_backward(ctx.stream, {m(tokens_T_),
                                               m(sum_.dp_full_TC),
-                                              m(dtable_VC_),
+                                              dtable_VC,
                                               dpositions_SC,
                                               model_.local_len(),
                                               table_write,

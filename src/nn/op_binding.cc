@@ -92,6 +92,46 @@ int64_t OpBinding::adjoining_rows(ParamId first) const {
   return rows;
 }
 
+template <typename Visit>
+void OpBinding::for_each_trained_run(ParamId first, Visit&& visit) const {
+  if (first < 0 || !stage_.trains) return;
+  int64_t row = 0, begin = 0;
+  ParamId run = -1;
+  const auto end_run = [&] {
+    if (run >= 0) visit(begin, row - begin, run);
+    run = -1;
+  };
+  for (ParamId id = first; id < ParamId(graph().params.size()); ++id) {
+    if (id > first && !param(id).adjoins_previous) break;
+    if (!is_trained(id)) end_run();
+    if (is_trained(id) && run < 0) {
+      run = id;
+      begin = row;
+    }
+    row += params_.at(name_of(id)).shape[0];
+  }
+  end_run();
+}
+
+std::vector<MatrixGradPart> OpBinding::matrix_grad_parts(ParamId first) const {
+  std::vector<MatrixGradPart> parts;
+  for_each_trained_run(first, [&](int64_t row, int64_t rows, ParamId run) {
+    const TensorSpec& grad = stage_.tables.grads.at(name_of(run));
+    const int64_t cols = grad.shape[1];
+    parts.push_back({row, {Base::Grads, grad.dtype, grad.offset, rows, cols, cols}});
+  });
+  return parts;
+}
+
+std::vector<VectorGradPart> OpBinding::vector_grad_parts() const {
+  std::vector<VectorGradPart> parts;
+  for_each_trained_run(first_param(false), [&](int64_t row, int64_t rows, ParamId run) {
+    const TensorSpec& grad = stage_.tables.grads.at(name_of(run));
+    parts.push_back({row, {Base::Grads, grad.dtype, grad.offset, Shape{rows}}});
+  });
+  return parts;
+}
+
 bool OpBinding::is_tied(ParamId id) const {
   return param(id).name == kTokenTable && unit_.name == "head" && tied_.contains(name_of(id));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "memory/stage_tables.h"
 #include "memory/stage_units.h"
@@ -25,6 +26,17 @@ struct StageBinding {
 // The places that B uses for the gradient of an input: dest = addend + own part.
 struct InputGradAt {
   MatrixAt dest, addend;
+};
+
+// The gradient of those matrices, or vectors, that are trained and adjoin each other, from `row` of
+// all that adjoin.
+struct MatrixGradPart {
+  int64_t row = 0;
+  MatrixAt grad;
+};
+struct VectorGradPart {
+  int64_t row = 0;
+  TensorAt grad;
 };
 
 // The places of one op's tensors. Legend: as the op's body.
@@ -60,6 +72,10 @@ class OpBinding {
   MatrixAt weight_grad() const { return weight_grad(first_param(true)); }
   MatrixRef weight(ParamId first) const;
   MatrixAt weight_grad(ParamId first) const;
+  // The gradients of those that are trained of the matrices that adjoin the first one, or of the
+  // op's vectors.
+  std::vector<MatrixGradPart> matrix_grad_parts(ParamId first) const;
+  std::vector<VectorGradPart> vector_grad_parts() const;
   // Its vectors whose name ends so, as one; absent where the model has none.
   TensorRef vector(const std::string& ending = "") const;
   TensorAt vector_grad(const std::string& ending = "") const;
@@ -82,6 +98,9 @@ class OpBinding {
   std::string name_of(ParamId id) const { return unit_.param_prefix + param(id).name; }
   // Rows of a parameter and of those that adjoin it.
   int64_t adjoining_rows(ParamId first) const;
+  // Visits the runs of trained ones among these: visit(row, rows, first parameter of the run).
+  template <typename Visit>
+  void for_each_trained_run(ParamId first, Visit&& visit) const;
   // A tied table lies with the embedding; its gradient too, unless every use has its own.
   bool is_tied(ParamId id) const;
   const Frame& frame_of(ParamId id) const { return is_tied(id) ? tied_ : params_; }

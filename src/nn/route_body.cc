@@ -96,7 +96,9 @@ void RouteBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory
 
 void RouteBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
                                 Write write) const {
-  Linear::backward_weight(ctx, m(dlogits_TE_), m(x_TC_), {m(dweight_EC_), {}}, write);
+  if (dweight_EC_) {
+    Linear::backward_weight(ctx, m(dlogits_TE_), m(x_TC_), m(dweight_EC_), write);
+  }
   if (dbias_E_) count_visits(route_(m), m(dbias_E_).as<float>(), write);
 }
 

@@ -12,7 +12,7 @@ namespace {
 int64_t bytes_of_param(const ParamSpec& param, const OptimizerStateSpec& state, DType compute) {
   const int64_t master = state.has_master(compute) ? size_of(DType::F32) : size_of(compute);
   const int64_t weight = param.is_trained ? master : size_of(compute);
-  if (is_frozen(param, state)) return param.shape.num_elements() * weight;
+  if (!param.is_trained) return param.shape.num_elements() * weight;
   const bool has_second = state.exp_avg_sq && !takes_muon(param, state);
   const int64_t moments = int64_t(state.exp_avg) + int64_t(has_second);
   return param.shape.num_elements() * (weight + moments * size_of(state.moment));

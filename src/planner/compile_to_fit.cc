@@ -80,7 +80,7 @@ int64_t bytes_to_fit(const RunPlan& plan) {
 }
 
 int64_t least_bytes_of_gradients(const RunPlan& plan) {
-  if (plan.model.has_adapters() || !plan.config.optim.frozen.empty()) return 0;
+  if (plan.model.trains_in_part()) return 0;
   const int64_t bytes = num_params(plan.model) * size_of(plan.shape.grad);
   return plan.config.memory.limit_bytes == 0 ? bytes : bytes / plan.num_ranks();
 }

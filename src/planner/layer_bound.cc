@@ -289,7 +289,7 @@ double LayerBounds::dp_bytes_per_s(const Mesh& mesh, double shards, bool is_redu
 // number of norm chunks; the last chunk of each tensor is small.
 double LayerBounds::reduce_seconds(const LayoutChoice& layout, Orders orders) {
   const double bytes_per_s = dp_bytes_per_s(layout, orders, true);
-  const bool may_be_few = keeps_matrices_whole(layout) || started_.model.has_adapters();
+  const bool may_be_few = keeps_matrices_whole(layout) || started_.model.trains_in_part();
   if (bytes_per_s <= 0.0 || may_be_few) return 0.0;
   const Params& layer = params(layout.mesh);
   const double own = (layer.elements + layer.tensors * double(kNormChunk)) / num_shards(layout);
@@ -322,7 +322,7 @@ double LayerBounds::least_part(const LayoutChoice& layout) {
 }
 
 double LayerBounds::updated_elements(const LayoutChoice& layout) {
-  if (!started_.shape.optimizer_state.frozen.empty() || started_.model.has_adapters()) return 0.0;
+  if (started_.model.trains_in_part()) return 0.0;
   return layout.zero == 0 ? params(layout.mesh).elements : least_part(layout);
 }
 
@@ -348,13 +348,10 @@ double LayerBounds::stored_bytes(const LayoutChoice& layout) {
     return is_sharded ? bytes / zero.degree : bytes;
   };
   const Params& layer = params(layout.mesh);
-  const bool may_be_frozen = !started_.shape.optimizer_state.frozen.empty();
   const OffloadChoice offload = offload_of(layout, started_.config);
   double bytes = part(layer.grads_bytes, zero.shards_grads());
   if (offload != OffloadChoice::All) bytes += part(layer.params_bytes, zero.shards_params());
-  if (offload == OffloadChoice::None && !may_be_frozen) {
-    bytes += part(layer.optimizer_bytes, zero.level >= 1);
-  }
+  if (offload == OffloadChoice::None) bytes += part(layer.optimizer_bytes, zero.level >= 1);
   return bytes;
 }
 

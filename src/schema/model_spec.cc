@@ -1,12 +1,16 @@
 #include "schema/model_spec.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/align.h"
 #include "base/input_limits.h"
 #include "schema/image_net.h"
 #include "schema/model_rules.h"
+#include "schema/param_patterns.h"
 #include "schema/stage_shape.h"
 
 namespace trireme {
@@ -70,6 +74,24 @@ void add_adapters(const ModelConfig& config, ModelSpec& model) {
   }
   const Result<LoraTargets> targets = parse_lora_targets(config.lora_targets);
   if (targets.ok()) model.lora_targets = *targets;
+}
+
+// Layers in which other parameters are frozen are of other kinds, because they compute other
+// gradients.
+std::vector<LayerRun> split_by_frozen(std::vector<LayerRun> kinds, const ModelSpec& model) {
+  if (model.frozen.empty()) return kinds;
+  std::vector<LayerRun> split;
+  std::vector<std::vector<std::string_view>> previous;
+  for (const LayerRun& kind : kinds) {
+    for (int64_t layer = kind.first; layer < kind.first + kind.count; ++layer) {
+      std::vector<std::vector<std::string_view>> asked =
+          remainders(model.frozen, fmt::format("layers.{}.", layer));
+      if (layer == kind.first || asked != previous) split.push_back({int(split.size()), layer, 0});
+      ++split.back().count;
+      previous = std::move(asked);
+    }
+  }
+  return split;
 }
 
 }  // namespace
@@ -168,11 +190,13 @@ int most_slices(const ModelSpec& model) {
 
 StageSpec whole_model(const ModelSpec& model) { return {0, model.layers, true, true}; }
 
+bool ModelSpec::is_frozen(std::string_view param) const { return matches_any(frozen, param); }
+
 std::vector<LayerRun> layer_kinds(const ModelSpec& model) {
-  if (model.reads_images()) return kinds_of_blocks(model);
+  if (model.reads_images()) return split_by_frozen(kinds_of_blocks(model), model);
   const int64_t dense = model.has_experts() ? model.dense_layers : 0;
-  if (dense == 0) return {{0, 0, model.layers}};
-  return {{0, 0, dense}, {1, dense, model.layers - dense}};
+  if (dense == 0) return split_by_frozen({{0, 0, model.layers}}, model);
+  return split_by_frozen({{0, 0, dense}, {1, dense, model.layers - dense}}, model);
 }
 
 std::vector<LayerRun> layer_runs(const ModelSpec& model, const StageSpec& stage) {

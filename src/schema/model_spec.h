@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -85,6 +87,9 @@ struct ModelSpec {
   int64_t lora_rank = 0;
   double lora_scale = 0.0;
   LoraTargets lora_targets = {};
+  // Patterns of parameters that are not trained (OptimConfig::frozen). A model that is not being
+  // trained has none.
+  std::string frozen = {};
 
   // Images: rows and columns, channels of a pixel, and the factor of the channels of layers.
   int64_t image_size = 0;
@@ -100,7 +105,12 @@ struct ModelSpec {
   // True if the head reads the embedding's table, as its weight or in modules that look ahead.
   bool head_reads_table() const { return tied_head || mtp_depth > 0; }
   // True if the gradients of the uses of this table in embedding and head are joined.
-  bool trains_tied_table() const { return head_reads_table() && !has_adapters(); }
+  bool trains_tied_table() const { return head_reads_table() && trains("embedding.tokens"); }
+  // Returns true if the parameter with this name, which is no adapter, is trained.
+  bool trains(std::string_view param) const { return !has_adapters() && !is_frozen(param); }
+  bool is_frozen(std::string_view param) const;
+  // True if some parameters may have neither gradients nor optimizer state.
+  bool trains_in_part() const { return has_adapters() || !frozen.empty(); }
   bool has_experts() const { return experts > 0; }
   bool has_experts(int64_t layer) const { return has_experts() && layer >= dense_layers; }
   // Number of layers and modules that have experts.

@@ -8,8 +8,7 @@ OptimizerStateSpec optimizer_state_of(const OptimConfig& optim) {
           .exp_avg_sq = !is_sgd,
           .moment = state_dtype(optim.moment_dtype),
           .master = optim.master,
-          .muon = optim.name == OptimizerKind::Muon,
-          .frozen = optim.frozen};
+          .muon = optim.name == OptimizerKind::Muon};
 }
 
 }  // namespace trireme

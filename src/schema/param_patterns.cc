@@ -1,8 +1,19 @@
 #include "schema/param_patterns.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace trireme {
+namespace {
+
+// Adds what may follow a star without text of its own.
+void add_remainder(std::string_view rest, std::vector<std::string_view>& rests) {
+  if (std::find(rests.begin(), rests.end(), rest) != rests.end()) return;
+  rests.push_back(rest);
+  if (rest.starts_with('*')) add_remainder(rest.substr(1), rests);
+}
+
+}  // namespace
 
 std::vector<std::string_view> split_patterns(std::string_view patterns) {
   std::vector<std::string_view> result;
@@ -42,6 +53,28 @@ bool matches_any(std::string_view patterns, std::string_view name) {
   const std::vector<std::string_view> all = split_patterns(patterns);
   return std::any_of(all.begin(), all.end(),
                      [&](std::string_view pattern) { return matches_pattern(pattern, name); });
+}
+
+std::vector<std::vector<std::string_view>> remainders(std::string_view patterns,
+                                                      std::string_view prefix) {
+  std::vector<std::vector<std::string_view>> all;
+  for (const std::string_view pattern : split_patterns(patterns)) {
+    std::vector<std::string_view>& rests = all.emplace_back();
+    add_remainder(pattern, rests);
+    for (const char next : prefix) {
+      std::vector<std::string_view> behind;
+      for (const std::string_view rest : rests) {
+        if (rest.starts_with('*')) {
+          add_remainder(rest, behind);
+        } else if (rest.starts_with(next)) {
+          add_remainder(rest.substr(1), behind);
+        }
+      }
+      rests = std::move(behind);
+    }
+    std::sort(rests.begin(), rests.end());
+  }
+  return all;
 }
 
 }  // namespace trireme

@@ -280,7 +280,7 @@ void optim_fields(FieldList& list, OptimConfig& optim) {
            "be clipped, they restore the copies and update again");
   list.add("frozen", optim.frozen, kResults,
            "parameters that keep their values: names or patterns with * between commas, such as "
-           "\"embedding.*,layers.0.*\"; they have no moments");
+           "\"embedding.*,layers.0.*\"; they have neither gradients nor optimizer state");
 }
 
 void parallel_fields(FieldList& list, ParallelConfig& parallel) {

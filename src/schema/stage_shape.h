@@ -32,7 +32,6 @@ struct OptimizerStateSpec {
   // The optimizer is Muon: matrices of layers have no second moment, and borders between shards do
   // not cut them.
   bool muon = false;
-  std::string frozen = {};  // OptimConfig::frozen
 
   bool has_master(DType compute) const { return master && compute != DType::F32; }
 

@@ -32,7 +32,7 @@ struct BatchNormStatisticsArgs {
   TensorRef mean_C;          // fp32, written
   TensorRef rstd_C;          // fp32, written
   TensorRef mean_sum_C;      // fp32, written or added to; absent: not needed
-  TensorRef variance_sum_C;  // present if mean_sum_C is
+  TensorRef variance_sum_C;  // the same
   Write write = Write::Overwrite;
 };
 void batch_norm_statistics_ref(Stream& stream, const BatchNormStatisticsArgs& args);
@@ -67,7 +67,7 @@ struct BatchNormBackwardWeightArgs {
   TensorRef sums_B2C;
   TensorRef total_2C;  // fp32, written
   TensorRef dgain_C;   // fp32 or bf16; absent: not needed
-  TensorRef dbias_C;   // present if dgain_C is, of its dtype
+  TensorRef dbias_C;   // the same
   Write write = Write::Overwrite;
 };
 void batch_norm_backward_weight_ref(Stream& stream, const BatchNormBackwardWeightArgs& args);

@@ -35,7 +35,7 @@ void check_batch_norm_statistics(const BatchNormStatisticsArgs& args) {
   check_argument(args.block_rows > 0, "a block of a batch norm has rows");
   check_statistics(args.mean_C, args.rstd_C, cols);
   check_if_present("sum of means", args.mean_sum_C, cols, DType::F32);
-  if (args.mean_sum_C) check_tensor("sum of variances", args.variance_sum_C, cols, DType::F32);
+  check_if_present("sum of variances", args.variance_sum_C, cols, DType::F32);
 }
 
 void check_batch_norm_forward(const BatchNormForwardArgs& args) {
@@ -58,9 +58,8 @@ void check_batch_norm_backward_sums(const BatchNormBackwardSumsArgs& args) {
 void check_batch_norm_backward_weight(const BatchNormBackwardWeightArgs& args) {
   const int64_t cols = check_joined(args.sums_B2C);
   check_tensor("total", args.total_2C, 2 * cols, DType::F32);
-  if (!args.dgain_C) return;
-  check_state("dgain", args.dgain_C, cols);
-  check_tensor("dbias", args.dbias_C, cols, args.dgain_C.dtype);
+  if (args.dgain_C) check_state("dgain", args.dgain_C, cols);
+  if (args.dbias_C) check_state("dbias", args.dbias_C, cols);
 }
 
 void check_batch_norm_backward_input(const BatchNormBackwardInputArgs& args) {

@@ -189,8 +189,8 @@ void batch_norm_statistics(Stream&, const BatchNormStatisticsArgs& args) {
     store(args.mean_C.as<float>() + c, all.first, lanes);
     store(args.rstd_C.as<float>() + c, broadcast(1.0f) / sqrt(variance + broadcast(args.eps)),
           lanes);
-    if (!args.mean_sum_C) return;
     const auto add = [&](const TensorRef& sum_C, F32x16 addend) TRIREME_INLINE_LAMBDA {
+      if (!sum_C) return;
       float* sum = static_cast<float*>(sum_C.data) + c;
       store(sum, args.write == Write::Accumulate ? load(sum, lanes) + addend : addend, lanes);
     };
@@ -227,15 +227,15 @@ void batch_norm_backward_weight(Stream&, const BatchNormBackwardWeightArgs& args
                                  });
     store(total_C + c, all.first, lanes);
     store(total_C + cols + c, all.second, lanes);
-    if (!args.dgain_C) return;
-    with_state(args.dgain_C.dtype, [&]<typename S>(S) TRIREME_INLINE_LAMBDA {
-      const auto add = [&](const TensorRef& sum_C, F32x16 sum) TRIREME_INLINE_LAMBDA {
+    const auto add = [&](const TensorRef& sum_C, F32x16 sum) TRIREME_INLINE_LAMBDA {
+      if (!sum_C) return;
+      with_state(sum_C.dtype, [&]<typename S>(S) TRIREME_INLINE_LAMBDA {
         S* to = static_cast<S*>(sum_C.data) + c;
         store(to, args.write == Write::Accumulate ? load(to, lanes) + sum : sum, lanes);
-      };
-      add(args.dbias_C, all.first);
-      add(args.dgain_C, all.second);
-    });
+      });
+    };
+    add(args.dbias_C, all.first);
+    add(args.dgain_C, all.second);
   });
 }
 

@@ -48,8 +48,8 @@ void batch_norm_statistics_ref(Stream&, const BatchNormStatisticsArgs& args) {
     }
     write(args.mean_C, c, mean);
     write(args.rstd_C, c, 1.0 / std::sqrt(squares / rows + double(args.eps)));
-    if (!args.mean_sum_C) continue;
     const auto add = [&](const TensorRef& sum_C, double addend) {
+      if (!sum_C) return;
       write(sum_C, c, args.write == Write::Accumulate ? read(sum_C, c) + addend : addend);
     };
     add(args.mean_sum_C, mean);
@@ -94,7 +94,7 @@ void batch_norm_backward_weight_ref(Stream&, const BatchNormBackwardWeightArgs& 
       double total = 0.0;
       for (int64_t b = 0; b < sums.shape[0]; ++b) total += read(sums, at(sums, b, k, c));
       write(args.total_2C, k * cols + c, total);
-      if (!args.dgain_C) continue;
+      if (!gradient_C) continue;
       const double before = args.write == Write::Accumulate ? read(gradient_C, c) : 0.0;
       write(gradient_C, c, before + total);
     }

@@ -44,7 +44,7 @@ inline constexpr int64_t kLinkedTokens = 4096;
 struct EmbeddingBackwardArgs {
   TensorRef tokens_T;       // int32
   MatrixRef dy_TC;          // fp32, bf16 or fp16
-  MatrixRef dtable_VC;      // fp32 or bf16
+  MatrixRef dtable_VC;      // fp32 or bf16; without rows: not needed
   MatrixRef dpositions_SC;  // of the dtype of dtable; absent: no learned positions
   int64_t seq_len = 0;
   Write write = Write::Overwrite;

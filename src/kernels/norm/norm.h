@@ -45,8 +45,8 @@ struct NormBackwardWeightArgs {
   MatrixRef x_TC;
   TensorRef mean_T;
   TensorRef rstd_T;
-  TensorRef dgain_C;  // fp32 or bf16
-  TensorRef dbias_C;  // of the dtype of dgain; absent for Rms
+  TensorRef dgain_C;  // fp32 or bf16; absent: not needed
+  TensorRef dbias_C;  // of the dtype of dgain; absent: not needed, as for Rms
   Write write = Write::Overwrite;
 };
 void norm_backward_weight_ref(Stream& stream, const NormBackwardWeightArgs& args);

@@ -45,8 +45,9 @@ void check_norm_backward_weight(const NormBackwardWeightArgs& args) {
   check_float("x", x_TC);
   check_matrix("dy", args.dy_TC, x_TC.rows, x_TC.cols, x_TC.dtype);
   check_statistics(args.kind, args.mean_T, args.rstd_T, x_TC.rows);
-  check_state("dgain", args.dgain_C, x_TC.cols);
-  check_if_present("dbias", args.dbias_C, x_TC.cols, args.dgain_C.dtype);
+  check_argument(args.dgain_C || args.dbias_C, "a gain or a bias has a gradient");
+  if (args.dgain_C) check_state("dgain", args.dgain_C, x_TC.cols);
+  if (args.dbias_C) check_state("dbias", args.dbias_C, x_TC.cols);
 }
 
 }  // namespace trireme

@@ -137,7 +137,7 @@ void norm_backward_input(Stream& stream, const NormBackwardInputArgs& args) {
 
 void norm_backward_weight(Stream& stream, const NormBackwardWeightArgs& args) {
   check_norm_backward_weight(args);
-  with_state(args.dgain_C.dtype, [&]<typename Sum>(Sum) {
+  with_state((args.dgain_C ? args.dgain_C : args.dbias_C).dtype, [&]<typename Sum>(Sum) {
     Sum* const sums_C[] = {static_cast<Sum*>(args.dgain_C.data),
                            static_cast<Sum*>(args.dbias_C.data)};
     with_element(args.x_TC.dtype, [&]<typename T>(T) {

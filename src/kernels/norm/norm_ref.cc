@@ -77,7 +77,7 @@ void norm_backward_weight_ref(Stream&, const NormBackwardWeightArgs& args) {
       dbias += dy;
     }
     const bool accumulate = args.write == Write::Accumulate;
-    write(args.dgain_C, c, dgain + (accumulate ? read(args.dgain_C, c) : 0.0));
+    if (args.dgain_C) write(args.dgain_C, c, dgain + (accumulate ? read(args.dgain_C, c) : 0.0));
     if (args.dbias_C) write(args.dbias_C, c, dbias + (accumulate ? read(args.dbias_C, c) : 0.0));
   }
 }

@@ -127,6 +127,15 @@ TEST(Norm, BackwardAgreesWithTheReferenceEverywhere) {
       const Operands want = by_reference(teams, start, weight);
       expect_near(got.dgain, want.dgain, 1e-5, "dgain");
       expect_near(got.dbias, want.dbias, 1e-5, "dbias");
+      if (c.kind != NormKind::Layer) continue;
+      const auto bias_alone = [&](const KernelTable& kernels, Stream& s, Operands& o) {
+        NormBackwardWeightArgs args = backward_weight_args(c, o, write);
+        args.dgain_C = {};
+        kernels.norm_backward_weight(s, args);
+      };
+      const Operands some = same_bits_everywhere(teams, start, bias_alone);
+      expect_near(some.dgain, start.dgain, 0.0, "dgain");
+      expect_near(some.dbias, got.dbias, 0.0, "dbias");
     }
   });
 }
