@@ -51,9 +51,9 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
   const DType dtype = compute.value_or(compute_dtype(config->config.precision.compute));
   if (model.reads_images()) {
     return usage(
-        fmt::format("{} is a net of images, which generates no text: `trireme train` says "
-                    "how many images it classifies right",
-                    checkpoint.folder()));
+        fmt::format("{} is a net of images ({}), which generates no text: `trireme eval {} "
+                    "IMAGES` says how many images it classifies right",
+                    checkpoint.folder(), name_of(model.family), checkpoint.folder()));
   }
   std::unique_ptr<LoadedModel> loaded(
       new LoadedModel(checkpoint.folder(), model, dtype, num_threads));

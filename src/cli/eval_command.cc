@@ -24,25 +24,28 @@
 #include "data/text_reader.h"
 #include "data/window_source.h"
 #include "device/thread_team.h"
+#include "schema/image_net.h"
 #include "schema/mesh.h"
 #include "schema/run_config_text.h"
 #include "session/evaluate.h"
+#include "session/image_data.h"
 #include "tokenizer/text_encoder.h"
 
 namespace trireme {
 namespace {
 
-// The tokens to evaluate. The source may borrow the file.
-struct EvaluatedText {
+// What to evaluate: the tokens of a text, or images. The source may borrow the file.
+struct EvaluatedData {
   std::unique_ptr<TokenFile> file;
-  std::unique_ptr<WindowSource> source;
-  std::unique_ptr<DocumentSource> masked;  // present: its documents do not see each other
-  int64_t bytes = 0;                       // of the text whose tokens are targets; 0: unknown
-
-  const TokenSource* read() const {
-    return masked ? static_cast<const TokenSource*>(masked.get()) : source.get();
-  }
+  std::unique_ptr<TokenSource> source;
+  int64_t num_samples = 0;
+  int64_t bytes = 0;  // of the text whose tokens are targets; 0: unknown
 };
+
+void set_windows(std::unique_ptr<WindowSource> windows, EvaluatedData& data) {
+  data.num_samples = windows->num_windows();
+  data.source = std::move(windows);
+}
 
 Result<std::unique_ptr<Tokenizer>> tokenizer_of(const Checkpoint& checkpoint) {
   const Result<std::string> text = checkpoint.read_attached("tokenizer.json");
@@ -86,10 +89,10 @@ Status check_length(const std::string& data, int64_t num_tokens) {
                            num_tokens == 1 ? "" : "s"));
 }
 
-Result<EvaluatedText> open_tokens(const std::string& path, const OpenInput& open_input,
+Result<EvaluatedData> open_tokens(const std::string& path, const OpenInput& open_input,
                                   const Tokenizer* tokenizer, const ModelSpec& model) {
   TRIREME_TRY(opened, TokenFile::open_named(path, open_input));
-  EvaluatedText text{.file = std::make_unique<TokenFile>(std::move(opened))};
+  EvaluatedData text{.file = std::make_unique<TokenFile>(std::move(opened))};
   const TokenFile& file = *text.file;
   if (tokenizer != nullptr && tokenizer->hash() != file.header().tokenizer_hash) {
     return usage(fmt::format(
@@ -105,12 +108,12 @@ Result<EvaluatedText> open_tokens(const std::string& path, const OpenInput& open
   if (!file.header().has_loss_mask) {
     text.bytes = bytes_of_targets(file.header().text_bytes, tokenizer, first);
   }
-  text.source = std::make_unique<WindowSource>(file, model.seq_len);
+  set_windows(std::make_unique<WindowSource>(file, model.seq_len), text);
   return text;
 }
 
 // Encodes a text into the same tokens as `trireme data prepare`.
-Result<EvaluatedText> encode_text(const EvalOptions& options, const OpenInput& open_input,
+Result<EvaluatedData> encode_text(const EvalOptions& options, const OpenInput& open_input,
                                   const Tokenizer* tokenizer, const ModelSpec& model) {
   if (tokenizer == nullptr) {
     return usage(options.model +
@@ -135,23 +138,24 @@ Result<EvaluatedText> encode_text(const EvalOptions& options, const OpenInput& o
   }
   TRIREME_TRY_DONE(check_vocabulary(options.data, tokenizer->vocab_size(), model));
   TRIREME_TRY_DONE(check_length(options.data, int64_t(tokens.size())));
-  EvaluatedText text;
+  EvaluatedData text;
   text.bytes = bytes_of_targets(reader.report().text_bytes, tokenizer, tokens.front());
-  text.source =
-      std::make_unique<WindowSource>(std::move(tokens), tokenizer->vocab_size(), model.seq_len);
+  set_windows(
+      std::make_unique<WindowSource>(std::move(tokens), tokenizer->vocab_size(), model.seq_len),
+      text);
   return text;
 }
 
 // As the model was trained (data.document_mask). The loss then leaves out first tokens of
 // documents, whose bytes are not known.
-Status mask_documents(const RunConfig& config, const Tokenizer* tokenizer, EvaluatedText& text) {
+Status mask_documents(const RunConfig& config, const Tokenizer* tokenizer, EvaluatedData& text) {
   if (!config.data.document_mask) return Done{};
   if (tokenizer == nullptr) {
     return usage(
         "the model was trained with data.document_mask and has no tokenizer.json, so the token "
         "that ends a document is not known: set data.document_mask = false");
   }
-  text.masked = std::make_unique<DocumentSource>(std::move(text.source), tokenizer->end_of_text());
+  text.source = std::make_unique<DocumentSource>(std::move(text.source), tokenizer->end_of_text());
   text.bytes = 0;
   return Done{};
 }
@@ -191,6 +195,26 @@ Result<RunConfig> evaluated_config(const Checkpoint& checkpoint, const EvalOptio
   return loaded.config;
 }
 
+Result<EvaluatedData> open_images(const std::string& path, const RunConfig& config,
+                                  const ModelSpec& model) {
+  TRIREME_TRY(images, open_evaluated_images(path, config, model.vocab_size));
+  EvaluatedData data;
+  data.source = std::move(images.source);
+  data.num_samples = images.size;
+  return data;
+}
+
+Result<EvaluatedData> open_data(const EvalOptions& options, const RunConfig& config,
+                                const OpenInput& open_input, const Tokenizer* tokenizer,
+                                const ModelSpec& model) {
+  if (model.reads_images()) return open_images(options.data, config, model);
+  TRIREME_TRY(has_tokens, is_token_file(options.data, open_input));
+  TRIREME_TRY(text, has_tokens ? open_tokens(options.data, open_input, tokenizer, model)
+                               : encode_text(options, open_input, tokenizer, model));
+  TRIREME_TRY_DONE(mask_documents(config, tokenizer, text));
+  return std::move(text);
+}
+
 struct EvalNumbers {
   double loss, perplexity, top1;
   std::optional<double> bits_per_byte;
@@ -202,6 +226,31 @@ EvalNumbers numbers_of(const EvalResult& result, int64_t bytes) {
                       .top1 = double(result.num_hits) / double(result.valid_tokens)};
   if (bytes > 0) numbers.bits_per_byte = result.loss_sum / std::log(2.0) / double(bytes);
   return numbers;
+}
+
+struct EvaluatedModel {
+  const Checkpoint& checkpoint;
+  const std::string& data;
+  bool reads_images = false;
+  int64_t bytes = 0;
+};
+
+void print_text(const EvaluatedModel& evaluated, const EvalResult& result, std::ostream& out) {
+  const EvalNumbers numbers = numbers_of(result, evaluated.bytes);
+  const Checkpoint& checkpoint = evaluated.checkpoint;
+  const std::string counts =
+      evaluated.reads_images
+          ? fmt::format("{} images", result.valid_tokens)
+          : fmt::format("{} predicted tokens, {} bytes", result.valid_tokens, evaluated.bytes);
+  out << fmt::format("model           {} (step {})\n", checkpoint.folder(), checkpoint.info().step)
+      << fmt::format("data            {}: {}\n", evaluated.data, counts)
+      << fmt::format("loss            {:.6f} nats per {}\n", numbers.loss,
+                     evaluated.reads_images ? "image" : "token");
+  if (numbers.bits_per_byte) {
+    out << fmt::format("bits per byte   {:.6f}\n", *numbers.bits_per_byte);
+  }
+  out << fmt::format("perplexity      {:.4f}\n", numbers.perplexity)
+      << fmt::format("top-1           {:.2f} %\n", 100.0 * numbers.top1);
 }
 
 nlohmann::ordered_json finite(double value) {
@@ -220,18 +269,14 @@ Result<int> run_eval(const EvalOptions& options, CommandIo& io) {
   host.ranks_on_host = io.launch.ranks_on_host;
   if (tokenizer != nullptr) host.data_vocab_size = tokenizer->vocab_size();
   TRIREME_TRY(model, resolve_model(config.model, host.data_vocab_size));
-  TRIREME_TRY(has_tokens, is_token_file(options.data, io.open_input));
-  TRIREME_TRY(text, has_tokens ? open_tokens(options.data, io.open_input, tokenizer.get(), model)
-                               : encode_text(options, io.open_input, tokenizer.get(), model));
-  const int64_t num_windows = text.source->num_windows();
-  TRIREME_TRY_DONE(mask_documents(config, tokenizer.get(), text));
+  TRIREME_TRY(data, open_data(options, config, io.open_input, tokenizer.get(), model));
   int num_ranks = 1;
   const int64_t begin_ns = monotonic_ns();
   TRIREME_TRY(result, evaluate_checkpoint({.checkpoint = checkpoint,
                                            .config = config,
                                            .host = host,
-                                           .data = *text.read(),
-                                           .num_sequences = num_windows,
+                                           .data = *data.source,
+                                           .num_sequences = data.num_samples,
                                            .on_ready = [&](const RunPlan& plan) {
                                              num_ranks = plan.num_ranks();
                                            }}));
@@ -240,13 +285,13 @@ Result<int> run_eval(const EvalOptions& options, CommandIo& io) {
   }
   if (!io.launch.is_first()) return 0;
   const double seconds = double(monotonic_ns() - begin_ns) * 1e-9;
-  const EvalNumbers numbers = numbers_of(result, text.bytes);
+  const EvalNumbers numbers = numbers_of(result, data.bytes);
   if (options.json) {
     nlohmann::ordered_json json = {{"model", checkpoint.folder()},
                                    {"step", checkpoint.info().step},
                                    {"data", options.data},
                                    {"tokens", result.valid_tokens},
-                                   {"bytes", text.bytes},
+                                   {"bytes", data.bytes},
                                    {"loss", finite(numbers.loss)},
                                    {"perplexity", finite(numbers.perplexity)},
                                    {"top1", numbers.top1},
@@ -256,19 +301,11 @@ Result<int> run_eval(const EvalOptions& options, CommandIo& io) {
     io.out << json_text(json) << "\n";
     return 0;
   }
-  io.out << fmt::format("model           {} (step {})\n", checkpoint.folder(),
-                        checkpoint.info().step)
-         << fmt::format("data            {}: {} predicted tokens, {} bytes\n", options.data,
-                        result.valid_tokens, text.bytes)
-         << fmt::format("loss            {:.6f} nats per token\n", numbers.loss);
-  if (numbers.bits_per_byte) {
-    io.out << fmt::format("bits per byte   {:.6f}\n", *numbers.bits_per_byte);
-  }
-  io.out << fmt::format("perplexity      {:.4f}\n", numbers.perplexity)
-         << fmt::format("top-1           {:.2f} %\n", 100.0 * numbers.top1);
-  io.err << fmt::format("{} tokens in {} on {} rank{}: {} tokens/s\n", result.valid_tokens,
+  print_text({checkpoint, options.data, model.reads_images(), data.bytes}, result, io.out);
+  const std::string_view unit = counted_unit(model);
+  io.err << fmt::format("{} {}s in {} on {} rank{}: {} {}s/s\n", result.valid_tokens, unit,
                         format_seconds(seconds), num_ranks, num_ranks == 1 ? "" : "s",
-                        format_rate(double(result.valid_tokens) / std::max(seconds, 1e-9)));
+                        format_rate(double(result.valid_tokens) / std::max(seconds, 1e-9)), unit);
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "base/json_text.h"
 #include "cli/command_fixture.h"
 
@@ -103,6 +104,72 @@ TEST_F(EvalCommand, SaysWhyAModelAndATextDoNotFit) {
     EXPECT_EQ(answer.exit_code, 2) << answer.err;
     EXPECT_NE(answer.err.find(part), std::string::npos) << answer.err;
   }
+}
+
+// A net of 8 x 8 images of 10 classes, trained for two steps and validated on all images.
+class EvalOfImages : public CommandTest {
+ protected:
+  void SetUp() override {
+    CommandTest::SetUp();
+    std::ofstream table("digits.csv");
+    for (int image = 0; image < 40; ++image) {
+      for (int pixel = 0; pixel < 64; ++pixel)
+        table << (image * 7 + pixel * (image % 10)) % 17 << ",";
+      table << image % 10 << "\n";
+    }
+    std::ofstream("net.toml") << R"(
+[model]
+family = "conv_net"
+layers = 1
+image_size = 8
+image_channels = 1
+seq_len = 1
+vocab_size = 10
+[data]
+source = "images"
+train = "digits.csv"
+val = "digits.csv"
+[batch]
+global_sequences = 8
+micro_sequences = 4
+[run]
+steps = 2
+eval_every = 2
+eval_sequences = 40
+threads_per_rank = 1
+)";
+  }
+};
+
+TEST_F(EvalOfImages, HasTheNumbersOfTheLastValidationOnEveryLayout) {
+  succeed({"train", "net.toml", "--out", "run"});
+  const Json summary = parse_json(read_text_file("run/summary.json").value());
+  for (const char* ranks : {"1", "2"}) {
+    const Json images =
+        parse_json(succeed({"eval", "run", "digits.csv", "--json", "--ranks", ranks}));
+    EXPECT_EQ(images["tokens"], 40);
+    EXPECT_EQ(images["loss"], summary["val_loss"]);
+    EXPECT_EQ(images["top1"], summary["val_accuracy"]);
+  }
+  const std::string text = succeed({"eval", "run", "digits.csv"});
+  EXPECT_NE(text.find("digits.csv: 40 images\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("nats per image"), std::string::npos) << text;
+  const CommandAnswer generated = answer_of({"generate", "run", "-p", "a"});
+  EXPECT_EQ(generated.exit_code, 2);
+  EXPECT_NE(generated.err.find("is a net of images (conv_net), which generates no text: `trireme "
+                               "eval run/checkpoints/step-000002 IMAGES`"),
+            std::string::npos)
+      << generated.err;
+}
+
+TEST_F(EvalOfImages, ThePlanOfTheNetCountsImages) {
+  const std::string plan = succeed({"plan", "net.toml", "--explain"});
+  for (const char* words :
+       {"conv_net with 1 layers, images of 8 x 8 with 1 channel, 10 classes",
+        " per image and training step\n", "batch      8 images a step: ", " images/s, MFU "}) {
+    EXPECT_NE(plan.find(words), std::string::npos) << words << plan;
+  }
+  EXPECT_EQ(plan.find("token"), std::string::npos) << plan;
 }
 
 }  // namespace

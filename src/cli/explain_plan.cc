@@ -9,6 +9,7 @@
 #include "compile/layer_values.h"
 #include "compile/step_price.h"
 #include "program/action_legend.h"
+#include "schema/image_net.h"
 
 namespace trireme {
 namespace {
@@ -111,11 +112,12 @@ std::string time_text(const RunPlan& plan, const Hardware& hardware) {
     text += fmt::format("  {:<14}{:>10} {:>5.1f}%  {}\n", part.name, format_seconds(part.seconds),
                         100.0 * part.seconds / step_s, part.formula);
   }
-  text += fmt::format(
-      "  {:<14}{:>10}         {} tokens/s, MFU {:.1f}% = tokens/s x {} FLOPs / peak{}\n", "step",
-      format_seconds(step_s), format_rate(tokens_per_s(plan, hardware)),
-      100.0 * mfu(plan, hardware), format_count(plan.flops_per_token.total()),
-      plan.num_ranks() == 1 ? "" : fmt::format(" of {} ranks", plan.num_ranks()));
+  const std::string unit = fmt::format("{}s/s", counted_unit(plan.model));
+  text +=
+      fmt::format("  {:<14}{:>10}         {} {}, MFU {:.1f}% = {} x {} FLOPs / peak{}\n", "step",
+                  format_seconds(step_s), format_rate(tokens_per_s(plan, hardware)), unit,
+                  100.0 * mfu(plan, hardware), unit, format_count(plan.flops_per_token.total()),
+                  plan.num_ranks() == 1 ? "" : fmt::format(" of {} ranks", plan.num_ranks()));
   return text;
 }
 

@@ -100,15 +100,17 @@ Command eval_command() {
   auto options = std::make_shared<EvalOptions>();
   return {
       .name = "eval",
-      .summary = "Measure a model on all of a text: loss, bits per byte, perplexity, top-1.",
+      .summary =
+          "Measure a model on all of a text, or of a set of images: loss, bits per byte, "
+          "perplexity, top-1.",
       .details =
           "Every token but the first is predicted once, in windows of model.seq_len tokens, of "
           "which "
           "the last may be shorter. The tokens are those that data prepare makes of the text, with "
           "the tokenizer of the checkpoint. The numbers are the same on every layout: dp, pp and "
           "threads change no bit, tp and cp only the last digits. One rank evaluates unless "
-          "--ranks, "
-          "--set or mpirun say otherwise.",
+          "--ranks, --set or mpirun say otherwise. A net of images classifies every image of the "
+          "set once, of the test images if its format tells them apart (docs/images.md).",
       .arguments = {{.name = "MODEL",
                      .doc = "a checkpoint, also an imported one or one of a store "
                             "(store://NAME/RUN/checkpoints/STEP), a run directory, whose newest "

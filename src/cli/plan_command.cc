@@ -33,6 +33,7 @@
 #include "planner/trainer_rules.h"
 #include "predict/predict.h"
 #include "program/action_legend.h"
+#include "schema/image_net.h"
 #include "schema/mesh.h"
 #include "schema/run_config_text.h"
 #include "session/session.h"
@@ -90,19 +91,41 @@ std::string device_lines(const RunPlan& plan, const Hardware& hardware) {
 
 std::string priced_line(const RunPlan& plan, const Hardware& hardware) {
   const double step_s = predicted_step_s(plan, hardware);
-  return fmt::format("time       {} a step, {} tokens/s, predicted for {}\n",
-                     format_seconds(step_s), format_rate(double(plan.tokens_per_step()) / step_s),
+  return fmt::format("time       {} a step, {} {}s/s, predicted for {}\n", format_seconds(step_s),
+                     format_rate(double(plan.tokens_per_step()) / step_s), counted_unit(plan.model),
                      hardware.name);
+}
+
+std::string model_line(const ModelSpec& model) {
+  if (model.reads_images()) {
+    return fmt::format(
+        "model      {} with {} layers, images of {} x {} with {} channel{}, {} classes\n",
+        name_of(model.family), model.layers, model.image_size, model.image_size,
+        model.image_channels, model.image_channels == 1 ? "" : "s", model.vocab_size);
+  }
+  return fmt::format(
+      "model      {} layers x {} (heads {}/{} x {}, d_ff {}), vocabulary {}, {} tokens\n",
+      model.layers, model.d_model, model.heads, model.kv_heads, model.head_dim, model.d_ff,
+      model.vocab_size, model.seq_len);
+}
+
+// An image is a sequence of one token.
+std::string batch_line(const RunPlan& plan) {
+  const std::string samples =
+      plan.model.reads_images()
+          ? fmt::format("{} images", plan.global_sequences)
+          : fmt::format("{} sequences = {} tokens", plan.global_sequences, plan.tokens_per_step());
+  return fmt::format("batch      {} a step: {} micro-batch{} of {} on {} thread{}\n", samples,
+                     plan.num_microbatches, plan.num_microbatches == 1 ? "" : "es",
+                     plan.shape.micro_sequences, plan.num_threads,
+                     plan.num_threads == 1 ? "" : "s");
 }
 
 }  // namespace
 
 std::string describe_plan(const RunPlan& plan) {
   const ModelSpec& model = plan.model;
-  std::string text = fmt::format(
-      "model      {} layers x {} (heads {}/{} x {}, d_ff {}), vocabulary {}, {} tokens\n",
-      model.layers, model.d_model, model.heads, model.kv_heads, model.head_dim, model.d_ff,
-      model.vocab_size, model.seq_len);
+  std::string text = model_line(model);
   text +=
       fmt::format("parameters {} ({}){}\n", plan.num_params, format_count(double(plan.num_params)),
                   plan.model.trains_in_part()
@@ -123,13 +146,10 @@ std::string describe_plan(const RunPlan& plan) {
         "predicts one token further ahead\n",
         model.mtp_depth, format_count(double(of_modules)));
   }
-  text += fmt::format("FLOPs      {} per token and training step (causal attention)\n",
-                      format_count(plan.flops_per_token.total()));
-  text += fmt::format(
-      "batch      {} sequences = {} tokens a step: {} micro-batch{} of {} on {} thread{}\n",
-      plan.global_sequences, plan.tokens_per_step(), plan.num_microbatches,
-      plan.num_microbatches == 1 ? "" : "es", plan.shape.micro_sequences, plan.num_threads,
-      plan.num_threads == 1 ? "" : "s");
+  text += fmt::format("FLOPs      {} per {} and training step{}\n",
+                      format_count(plan.flops_per_token.total()), counted_unit(model),
+                      model.reads_images() ? "" : " (causal attention)");
+  text += batch_line(plan);
   if (plan.num_ranks() > 1) {
     const std::string ep = plan.mesh.ep == 1 ? "" : fmt::format(" (ep {} of it)", plan.mesh.ep);
     text += fmt::format("ranks      {} = {}{}, schedule {}, ZeRO {}\n", plan.num_ranks(),

@@ -14,6 +14,7 @@
 #include "observe/report_page.h"
 #include "observe/summary.h"
 #include "observe/what_if_json.h"
+#include "schema/image_net.h"
 #include "schema/run_config_text.h"
 
 namespace trireme {
@@ -118,10 +119,12 @@ std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::
                     ? std::string("1")
                     : fmt::format("{} in {} class{}", plan.num_ranks(), predictions.classes.size(),
                                   predictions.classes.size() == 1 ? "" : "es")},
-      {"tokens a step", format_count(double(plan.tokens_per_step()))},
+      {fmt::format("{}s a step", counted_unit(plan.model)),
+       format_count(double(plan.tokens_per_step()))},
       {"micro-batches", std::to_string(plan.num_microbatches)},
       {"step", format_seconds(step_s)},
-      {"tokens per second", format_rate(double(plan.tokens_per_step()) / step_s)},
+      {fmt::format("{}s per second", counted_unit(plan.model)),
+       format_rate(double(plan.tokens_per_step()) / step_s)},
       {"MFU", fmt::format("{:.1f}%", 100.0 * mfu)},
       {"greatest peak", format_bytes(plan.greatest_peak_bytes())}};
   const int chunks = plan.config.parallel.chunks;

@@ -129,6 +129,17 @@ bool averages_before_head(const ModelSpec& model) {
   return model.family == ModelFamily::ResNet50 || model.family == ModelFamily::WideResNet;
 }
 
+PixelScale pixel_scale_of(const ModelSpec& model) {
+  if (model.family == ModelFamily::ConvNet || model.image_channels != 3) return {};
+  constexpr float kMean[] = {0.485f, 0.456f, 0.406f}, kDeviation[] = {0.229f, 0.224f, 0.225f};
+  PixelScale scale;
+  for (size_t channel = 0; channel < scale.mean.size(); ++channel) {
+    scale.mean[channel] = 255.0f * kMean[channel];
+    scale.factor[channel] = 1.0f / (255.0f * kDeviation[channel]);
+  }
+  return scale;
+}
+
 int64_t layers_of_family(ModelFamily family, int64_t configured) {
   switch (family) {
     case ModelFamily::AlexNet:

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "schema/model_spec.h"
 
@@ -46,6 +48,19 @@ bool averages_before_head(const ModelSpec& model);
 // Number of layers of the family. A conv_net has as many as the configuration says, and a ResNet so
 // many of the 16 blocks of ResNet-50.
 int64_t layers_of_family(ModelFamily family, int64_t configured);
+
+// What losses, FLOPs and speeds of a model are counted by: "token" or "image".
+inline std::string_view counted_unit(const ModelSpec& model) {
+  return model.reads_images() ? "image" : "token";
+}
+
+// How the bytes of an image become numbers: (byte - mean) * factor, for each channel. Nets of three
+// channels that are known by name take the means and deviations of ImageNet, as torchvision does.
+struct PixelScale {
+  std::array<float, 3> mean = {127.5f, 127.5f, 127.5f};
+  std::array<float, 3> factor = {1.0f / 64.0f, 1.0f / 64.0f, 1.0f / 64.0f};
+};
+PixelScale pixel_scale_of(const ModelSpec& model);
 
 // Fills in what a net of images has. Sizes that model_rules refuses do no harm.
 void make_image_net(const ModelConfig& config, ModelSpec& model);

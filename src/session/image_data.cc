@@ -25,21 +25,22 @@ ImageExtents extents_of(const ModelConfig& model) {
   return {model.image_size, model.image_size, model.image_channels};
 }
 
-Result<Images> open_set(const char* key, const std::string& path, const char* split,
+// `name` says what the path is, such as "data.train = ".
+Result<Images> open_set(const char* name, const std::string& path, const char* split,
                         const RunConfig& config) {
   const ImageExtents wanted = extents_of(config.model);
   Result<std::unique_ptr<ImageSet>> set = open_image_set(path, split, wanted);
   if (!set.ok()) {
     return Error{set.error().kind,
-                 fmt::format("{} = \"{}\" cannot be used: {}", key, path, set.error().message)};
+                 fmt::format("{}\"{}\" cannot be used: {}", name, path, set.error().message)};
   }
   const ImageExtents found = (*set)->extents();
   if (found == wanted) return Images(std::move(*set));
   return usage(
-      fmt::format("{} = \"{}\" has images of {} x {} x {}, and the model reads {} x {} x "
+      fmt::format("{}\"{}\" has images of {} x {} x {}, and the model reads {} x {} x "
                   "{}: set model.image_size and model.image_channels",
-                  key, path, found.height, found.width, found.channels, wanted.height, wanted.width,
-                  wanted.channels));
+                  name, path, found.height, found.width, found.channels, wanted.height,
+                  wanted.width, wanted.channels));
 }
 
 Result<Images> open_train(const RunConfig& config) {
@@ -48,7 +49,7 @@ Result<Images> open_train(const RunConfig& config) {
         "data.train is empty: name a set of images (trireme data images), or set "
         "data.source = \"synthetic\"");
   }
-  return open_set("data.train", config.data.train, "train", config);
+  return open_set("data.train = ", config.data.train, "train", config);
 }
 
 // The number of images, and a hash of the first ones with their classes: reading all of a large
@@ -78,6 +79,17 @@ Result<int64_t> num_image_classes(const RunConfig& config) {
   return train->num_classes();
 }
 
+Result<EvaluatedImages> open_evaluated_images(const std::string& path, const RunConfig& config,
+                                              int64_t num_classes) {
+  TRIREME_TRY(images, open_set("", path, "test", config));
+  if (images->size() == 0) return usage(path + " has no image to evaluate");
+  if (images->num_classes() > num_classes) {
+    return usage(fmt::format("{} has images of {} classes, and the model tells {} apart", path,
+                             images->num_classes(), num_classes));
+  }
+  return EvaluatedImages{held_out(images, config.run.seed), images->size()};
+}
+
 Result<SessionData> open_image_data(const RunConfig& config, int64_t num_classes) {
   SessionData data;
   const uint64_t seed = config.run.seed;
@@ -95,7 +107,7 @@ Result<SessionData> open_image_data(const RunConfig& config, int64_t num_classes
   TRIREME_TRY(images, open_train(config));
   Images train = images, val;
   if (!config.data.val.empty()) {
-    TRIREME_TRY(opened, open_set("data.val", config.data.val, "test", config));
+    TRIREME_TRY(opened, open_set("data.val = ", config.data.val, "test", config));
     val = opened;
   } else if (config.data.val_fraction > 0.0) {
     const auto part = [&](ImageSplit::Part which) {
