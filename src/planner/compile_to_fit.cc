@@ -7,6 +7,7 @@
 #include "compile/compile_plan.h"
 #include "compile/stage_cost.h"
 #include "graph/param_table.h"
+#include "memory/stage_tables.h"
 #include "planner/recompute_to_fit.h"
 #include "predict/predict.h"
 #include "program/make_schedule.h"
@@ -62,14 +63,33 @@ void offer_named(const RunPlan& plan, Fitting& fitting) {
   }
 }
 
-// Compiles a plan that cannot fit. The search of a schedule would take long and change nothing.
-Status compile_unsearched(RunPlan& plan) {
-  plan.takes_snapshots = false;
-  if (plan.config.parallel.schedule != ScheduleKind::Auto) return compile_plan(plan);
-  plan.config.parallel.schedule = ScheduleKind::OneFOneB;
-  const Status compiled = compile_plan(plan);
-  plan.config.parallel.schedule = ScheduleKind::Auto;
-  return compiled;
+// Bytes of one copy of the model, by what holds them.
+struct ModelBytes {
+  int64_t params = 0;
+  int64_t grads = 0;
+  int64_t optimizer = 0;
+};
+
+ModelBytes one_copy(const RunPlan& plan) {
+  const std::vector<ParamSpec> params = param_table(plan.model, whole_model(plan.model));
+  ModelBytes bytes;
+  for (const ParamSpec& param : params) {
+    const int64_t elements = param.shape.num_elements();
+    bytes.params += elements * size_of(plan.shape.compute);
+    if (param.is_trained) bytes.grads += elements * size_of(plan.shape.grad);
+  }
+  const TensorTable state = optimizer_table(params, plan.shape.compute, plan.shape.optimizer_state);
+  for (const TensorSpec& tensor : state.tensors()) {
+    bytes.optimizer += tensor.shape.num_elements() * size_of(tensor.dtype);
+  }
+  return bytes;
+}
+
+// Returns how many copies of what ZeRO leaves whole all ranks hold at least.
+int64_t num_whole_copies(const RunPlan& plan) {
+  int dp = plan.mesh.dp;
+  for (int pp = 0; pp < plan.mesh.pp; ++pp) dp = std::min(dp, plan.mesh.dp_at(pp));
+  return std::max(1, dp * plan.mesh.cp / plan.mesh.ep);  // experts have the fewest copies
 }
 
 }  // namespace
@@ -85,8 +105,37 @@ int64_t least_bytes_of_gradients(const RunPlan& plan) {
   return plan.config.memory.limit_bytes == 0 ? bytes : bytes / plan.num_ranks();
 }
 
+int64_t least_bytes_of_storage(const RunPlan& plan) {
+  const ParallelConfig& parallel = plan.config.parallel;
+  const bool has_servers = parallel.sync == GradSync::ParameterServer;
+  const OffloadChoice offload = plan.config.memory.offload;
+  const ModelBytes model = one_copy(plan);
+  const int64_t copies = num_whole_copies(plan);
+  const auto held = [&](int64_t bytes, bool is_sharded) {
+    return bytes * (is_sharded ? 1 : copies);
+  };
+  int64_t bytes = held(model.grads, parallel.zero >= 2 || has_servers);
+  if (offload != OffloadChoice::All) bytes += held(model.params, parallel.zero >= 3);
+  if (offload == OffloadChoice::None) {
+    bytes += held(model.optimizer, parallel.zero >= 1 || has_servers);
+  }
+  return plan.config.memory.limit_bytes == 0 ? bytes : bytes / plan.num_ranks();
+}
+
+// The search of a schedule would take long.
+Status compile_unsearched(RunPlan& plan) {
+  plan.takes_snapshots = false;
+  if (plan.config.parallel.schedule != ScheduleKind::Auto) return compile_plan(plan);
+  plan.config.parallel.schedule = ScheduleKind::OneFOneB;
+  const Status compiled = compile_plan(plan);
+  plan.config.parallel.schedule = ScheduleKind::Auto;
+  return compiled;
+}
+
 Status compile_to_fit(RunPlan& plan, int64_t limit) {
-  if (limit > 0 && least_bytes_of_gradients(plan) > limit) return compile_unsearched(plan);
+  const bool is_hopeless =
+      limit > 0 && (least_bytes_of_gradients(plan) > limit || least_bytes_of_storage(plan) > limit);
+  if (is_hopeless) return compile_unsearched(plan);
   plan.takes_snapshots = wants_snapshots(plan.config);
   TRIREME_TRY_DONE(compile_plan(plan));
   if (limit <= 0 || bytes_to_fit(plan) <= limit) return Done{};

@@ -57,6 +57,11 @@ std::vector<RunConfig> storages(const RunPlan& refused, const HostFacts& host) {
   return all;
 }
 
+bool can_narrow_moments(const RunPlan& plan) {
+  const OptimizerStateSpec& state = plan.shape.optimizer_state;
+  return (state.exp_avg || state.exp_avg_sq) && state.moment == DType::F32;
+}
+
 // Tries recomputation and smaller micro-batches for each way to store tensors, cheapest first.
 class Changes {
  public:
@@ -67,9 +72,26 @@ class Changes {
     }
   }
 
-  // Returns the options of the first change that fits, or "". Fewer threads are tried last, because
-  // they save workspace at the cost of compute.
+  // Returns the options of the first change that fits, or "". A searched schedule fits where 1F1B
+  // does, which is compiled much faster. If what is stored alone does not fit, the schedule is not
+  // what matters, and none is searched.
   std::string first_that_fits() {
+    if (refused_.config.parallel.schedule == ScheduleKind::Auto) {
+      searches_ = false;
+      const std::string found = cheapest_that_fits();
+      if (!found.empty() || least_bytes_of_storage(refused_) > limit_) return found;
+      searches_ = true;
+    }
+    return cheapest_that_fits();
+  }
+  // True if all schedules that were tried are 1F1B, where "auto" would search others.
+  bool has_tried_1f1b_alone() const { return !searches_; }
+  int64_t least_bytes() const { return least_bytes_; }  // the smallest of those that do not fit
+
+ private:
+  // Fewer threads are tried late, because they save workspace at the cost of compute, and narrow
+  // moments last, because they change the trained numbers.
+  std::string cheapest_that_fits() {
     const std::vector<RunConfig> all = storages(refused_, host_);
     for (const RunConfig& storage : all) {
       const bool is_configured = &storage == &all.front();
@@ -89,11 +111,16 @@ class Changes {
       const std::string found = first_that_fits(storage);
       if (!found.empty()) return found;
     }
+    for (RunConfig storage : all) {
+      if (!can_narrow_moments(refused_)) break;
+      storage.optim.moment_dtype = StateChoice::Bf16;
+      if (!fits_somehow(storage)) continue;
+      const std::string found = first_that_fits(storage);
+      if (!found.empty()) return found;
+    }
     return "";
   }
-  int64_t least_bytes() const { return least_bytes_; }  // the smallest of those that do not fit
 
- private:
   std::string first_that_fits(const RunConfig& storage) {
     const Recompute own = refused_.shape.recompute;
     for (const int64_t micro : micros_) {
@@ -124,7 +151,9 @@ class Changes {
     const std::string options = set_options(refused_.config, config);
     if (options.empty()) return false;
     Result<RunPlan> plan = start_plan(config, host_);
-    if (!plan.ok() || !compile_to_fit(*plan, limit_).ok()) return false;
+    if (!plan.ok()) return false;
+    const Status compiled = searches_ ? compile_to_fit(*plan, limit_) : compile_unsearched(*plan);
+    if (!compiled.ok()) return false;
     const int64_t bytes = bytes_to_fit(*plan);
     least_bytes_ = std::min(least_bytes_, bytes);
     found_ = fmt::format("{} (needs {})", options, format_bytes(bytes));
@@ -134,6 +163,7 @@ class Changes {
   const RunPlan& refused_;
   const HostFacts& host_;
   int64_t limit_;
+  bool searches_ = true;
   std::vector<int64_t> micros_;
   std::string found_;
   int64_t least_bytes_ = std::numeric_limits<int64_t>::max();
@@ -160,12 +190,14 @@ std::string remedy(const RunPlan& refused, int64_t limit, const HostFacts& host)
     ways.push_back("memory.offload");
   }
   if (refused.num_threads > 1) ways.push_back("run.threads_per_rank");
+  if (gradients <= limit && can_narrow_moments(refused)) ways.push_back("optim.moment_dtype");
   const std::string least =
       gradients > limit
           ? fmt::format("its gradients alone need {}", format_bytes(gradients))
           : fmt::format("the smallest configuration needs {}",
                         format_bytes(std::min(changes.least_bytes(), bytes_to_fit(refused))));
-  return fmt::format("No {} makes it fit; {}. Use a smaller model or {}.", or_list(ways), least,
+  return fmt::format("No {} makes it fit{}; {}. Use a smaller model or {}.", or_list(ways),
+                     changes.has_tried_1f1b_alone() ? " with schedule 1f1b" : "", least,
                      shares_one_host(refused, host) || is_worker(refused, host)
                          ? "a machine with more memory"
                          : "more ranks, or ranks with more memory");

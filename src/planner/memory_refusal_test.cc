@@ -161,6 +161,46 @@ TEST(MemoryRefusal, GradientsAreALowerBoundOfEveryPlan) {
   }
 }
 
+// The bound of what is stored holds for every storage and schedule.
+TEST(MemoryRefusal, StoredBytesAreALowerBoundOfTheirPlans) {
+  for (const int dp : {1, 2}) {
+    for (const int pp : {1, 2, 4}) {
+      for (const int zero : {0, 1, 2, 3}) {
+        for (const OffloadChoice offload : {OffloadChoice::None, OffloadChoice::All}) {
+          for (const int64_t limit : {int64_t{0}, int64_t{1} << 40}) {
+            RunConfig config = leanest(some_run(dp), offload);
+            config.parallel.pp = pp;
+            config.parallel.zero = zero;
+            config.parallel.schedule = pp == 4 ? ScheduleKind::Auto : ScheduleKind::OneFOneB;
+            config.memory.limit_bytes = limit;
+            const Result<RunPlan> plan = make_plan(config, {});
+            if (!plan.ok()) continue;
+            const int64_t least = least_bytes_of_storage(*plan);
+            EXPECT_GE(least, least_bytes_of_gradients(*plan));
+            EXPECT_LE(least, bytes_to_fit(*plan)) << dp << pp << zero << int(offload) << limit;
+          }
+        }
+      }
+    }
+  }
+}
+
+// The gradients fit, and the optimizer's state beside them does not: no schedule is searched.
+TEST(MemoryRefusal, WithAScheduleThatIsSearchedTheRemediesAreThoseOfANamedOne) {
+  RunConfig config = some_run(2);
+  config.batch.global_sequences = 16;
+  config.parallel.pp = 4;
+  config.memory.limit_bytes = int64_t{1} << 40;
+  const RunPlan roomy = make_plan(config, {}).value();
+  const MemoryBytes& memory = roomy.tightest().memory;
+  config.memory.limit_bytes = memory.class_bytes[int(MemoryClass::Optimizer)];
+  const std::string named = message_on(config, 0);
+  config.parallel.schedule = ScheduleKind::Auto;
+  EXPECT_EQ(message_on(config, 0), named);
+  EXPECT_TRUE(
+      says(named, "optimizer " + format_bytes(memory.class_bytes[int(MemoryClass::Optimizer)])));
+}
+
 TEST(MemoryRefusal, AHopelessPipelineIsRefusedWithTheBytesOfItsGradients) {
   RunConfig config = some_run(1);
   config.parallel.pp = 4;

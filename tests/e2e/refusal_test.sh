@@ -41,6 +41,12 @@ refused gpt2-1.5b 7000000000 --set memory.recompute=fit
 refused gpt3-175b 4000000000 --set memory.recompute=fit
 refused gpt3-175b 4000000000 --set parallel.pp=8 --set parallel.tp=8 \
   --set batch.global_sequences=64 --set parallel.schedule=auto --set memory.recompute=fit
+# The gradients of a rank fit, but not its optimizer state: no schedule is searched.
+for limit in 2500000000 3000000000 5000000000; do
+  refused gpt2-1.5b $limit --set parallel.pp=4 --set batch.global_sequences=16 \
+    --set parallel.schedule=auto
+done
+grep -q 'optimizer .* Cheapest change that fits: --set' err || { fail "no remedy"; cat err; }
 [[ ! -e none ]] || fail "a refused run has a folder"
 
 ((failures == 0)) && echo "all refusals are fast"
