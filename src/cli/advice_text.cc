@@ -113,6 +113,7 @@ Json rules_json(const RulesAdvice& advice) {
       {"step_s", ruled.priced.time.step},
       {"mfu", ruled.priced.mfu},
       {"peak", ruled.priced.peak_bytes},
+      {"arena", ruled.priced.arena_bytes},
       {"set", advice.set},
       {"search", {{"layout", layout_json(advice.best.layout)}, {"step_s", advice.best.time.step}}},
       {"regret", advice.regret()}};

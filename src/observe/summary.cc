@@ -202,6 +202,7 @@ std::string plan_json(const RunPlan& plan, const Predictions& predicted, const H
   json["mfu"] = number(tokens_per_s * plan.flops_per_token.total() /
                        (peak_flops(plan, hardware) * plan.num_ranks()));
   json["peak"] = plan.greatest_peak_bytes();
+  json["arena"] = plan.largest().memory.arena_bytes;
   json["recompute"] = recompute_json(plan);
   json["classes"] = Json::array();
   for (const PredictedClass& alike : predicted.classes) {

@@ -225,6 +225,7 @@ class Rules {
     priced.layout = tried.layout;
     priced.num_microbatches = plan.num_microbatches;
     priced.peak_bytes = plan.greatest_peak_bytes();
+    priced.arena_bytes = plan.largest().memory.arena_bytes;
     priced.mfu = double(plan.tokens_per_step()) * plan.flops_per_token.total() / priced.time.step /
                  (peak_flops(plan, hardware_) * plan.num_ranks());
     return std::move(result_);

@@ -99,7 +99,7 @@ std::string difference_text(const PricedLayout& best, const PricedLayout& other)
   const double slower = other.time.step / best.time.step - 1.0;
   return fmt::format("{}: {:.1f} % {}, {}", fmt::join(settings, ", "), 100.0 * std::abs(slower),
                      slower >= 0.0 ? "slower" : "faster",
-                     memory_text(other.peak_bytes - best.peak_bytes));
+                     memory_text(other.arena_bytes - best.arena_bytes));
 }
 
 }  // namespace trireme

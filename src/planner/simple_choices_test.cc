@@ -47,11 +47,11 @@ TEST(SimpleChoices, ADifferenceNamesTheSettingsAndTheirCost) {
   PricedLayout best, other;
   best.layout.mesh = {.tp = 2};
   best.time.step = 1.0;
-  best.peak_bytes = 3 << 20;
+  best.arena_bytes = 3 << 20;
   other = best;
   other.layout.exchange.sequence = true;
   other.time.step = 1.25;
-  other.peak_bytes = 2 << 20;
+  other.arena_bytes = 2 << 20;
   EXPECT_EQ(difference_text(best, other),
             "parallel.sequence = true instead of false: 25.0 % slower, 1.0 MiB less memory");
 }
