@@ -71,6 +71,13 @@ ValueId input_of_block(GraphBuilder& g, const ModelSpec& model, int64_t block,
   return g.input(name, {Axis::Sample, features_made_by(model, block - 1)});
 }
 
+// Where model.dropout drops features: before the dense layers of AlexNet, and behind those of
+// VGG-16, as torchvision has it.
+bool drops_before(const ModelSpec& model, int64_t block) {
+  if (model.family == ModelFamily::AlexNet) return block <= model.layers;
+  return model.family == ModelFamily::Vgg16 && block > 0 && is_dense(model, block - 1);
+}
+
 ValueId flat(GraphBuilder& g, ValueId x) { return g.value(x).num_row_dims > 1 ? g.flatten(x) : x; }
 
 }  // namespace
@@ -94,7 +101,10 @@ Graph block_graph(const ModelSpec& model, int64_t layer, const std::string& unit
     case BlockKind::Dense:
       break;
   }
-  return g.output(g.relu_linear("fc.w", flat(g, x), features_made_by(model, layer + 1)));
+  const ValueId features = flat(g, x);
+  const bool drops = drops_before(model, layer + 1);
+  return g.output(g.relu_linear("fc.w", drops ? g.dropout("fc.dropout", features) : features,
+                                features_made_by(model, layer + 1)));
 }
 
 Graph image_head_graph(const ModelSpec& model) {
@@ -104,7 +114,9 @@ Graph image_head_graph(const ModelSpec& model) {
   if (averages_before_head(model)) {
     y = g.pool("head.pool", y, {.size = reads.height, .stride = 1}, true);
   }
-  return g.output(g.cross_entropy(g.softmax_parts("head.weight", flat(g, y))));
+  y = flat(g, y);
+  if (drops_before(model, model.layers + 1)) y = g.dropout("head.dropout", y);
+  return g.output(g.cross_entropy(g.softmax_parts("head.weight", y, "head.bias")));
 }
 
 }  // namespace trireme

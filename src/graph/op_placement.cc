@@ -58,9 +58,9 @@ std::vector<Strategy> over_tp(const Graph& graph, const Op& op, Placement residu
     case OpKind::Attention:
     case OpKind::LatentAttention:
     case OpKind::Activation:
+    case OpKind::Dropout:  // of the residual stream, or of hidden units of a net of images
       return {columnwise_over_tp(graph, op, residual)};
     case OpKind::Scale:
-    case OpKind::Dropout:
       return {all_alike(op, residual)};
     case OpKind::Add:
       return {all_alike(op, residual), all_alike(op, kPartial)};

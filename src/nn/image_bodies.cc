@@ -38,12 +38,16 @@ TensorAt backward_tensor(const OpBinding& b, const char* ending) {
 
 template <typename T>
 void write_pixels(Stream& stream, const uint8_t* bytes, int64_t stride, int64_t images,
-                  const MatrixRef& y_PC) {
-  const int64_t numbers = y_PC.rows * y_PC.cols / images;
+                  const PixelScale& scale, const MatrixRef& y_PC) {
+  const int64_t pixels = y_PC.rows / images, channels = y_PC.cols;
   stream.team().parallel_for(images, [&](int64_t image, int) {
     const uint8_t* x = bytes + image * stride;
-    T* y = static_cast<T*>(y_PC.data) + image * numbers;
-    for (int64_t i = 0; i < numbers; ++i) y[i] = T((float(x[i]) - 127.5f) * (1.0f / 64.0f));
+    T* y = static_cast<T*>(y_PC.data) + image * pixels * channels;
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      for (int64_t c = 0; c < channels; ++c) {
+        *y++ = T((float(*x++) - scale.mean[size_t(c)]) * scale.factor[size_t(c)]);
+      }
+    }
   });
 }
 
@@ -53,6 +57,7 @@ PixelsBody::PixelsBody(const OpBinding& b)
     : first_(images_of(b).first),
       images_(images_of(b).residual),
       sample_words_(b.model().sample_words()),
+      scale_(pixel_scale_of(b.model())),
       words_(b.tokens()),
       y_PC_(b.output()) {
   TRIREME_CHECK(y_PC_.dtype != DType::F16, "pixels are fp32 or bf16");
@@ -63,9 +68,9 @@ void PixelsBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) c
   const int64_t stride = sample_words_ * int64_t(sizeof(int32_t));
   const auto* bytes = static_cast<const uint8_t*>(m(words_).data) + first_ * stride;
   if (y_PC.dtype == DType::F32) {
-    write_pixels<float>(ctx.stream, bytes, stride, images_, y_PC);
+    write_pixels<float>(ctx.stream, bytes, stride, images_, scale_, y_PC);
   } else {
-    write_pixels<bf16>(ctx.stream, bytes, stride, images_, y_PC);
+    write_pixels<bf16>(ctx.stream, bytes, stride, images_, scale_, y_PC);
   }
 }
 

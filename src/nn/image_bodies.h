@@ -2,6 +2,7 @@
 
 #include "nn/op_binding.h"
 #include "nn/op_body.h"
+#include "schema/image_net.h"
 #include "schema/image_window.h"
 
 namespace trireme {
@@ -10,7 +11,8 @@ namespace trireme {
 // F filters, K elements of a filter, B images of the micro-batch. Where the tp ranks share out the
 // images, P and Q count pixels of this rank's b images.
 
-// y = (byte - 127.5) / 64: about 0 on average with a spread of about 1. bf16 holds it exactly.
+// y = (byte - mean) * factor of the channel, rounded once: about 0 on average with a spread of
+// about 1.
 class PixelsBody final : public OpBody {
  public:
   explicit PixelsBody(const OpBinding& b);
@@ -19,6 +21,7 @@ class PixelsBody final : public OpBody {
  private:
   int64_t first_, images_;  // the first of this rank's images, and their number
   int64_t sample_words_;    // of one image
+  PixelScale scale_;
   TensorAt words_;
   MatrixAt y_PC_;
 };

@@ -24,6 +24,7 @@ TensorRef tokens_of(const TensorRef& x_T, int64_t begin, int64_t count) {
 LossBody::LossBody(const OpBinding& b)
     : model_(b.model()),
       weight_VC_(b.weight()),
+      bias_V_(b.vector()),
       over_slices_(b.slice_sum(b.op().slices.backward)),
       enter_(b.op().enter),
       h_TC_(b.input()),
@@ -40,6 +41,7 @@ LossBody::LossBody(const OpBinding& b)
       part_3t_(b.tensor("head.part_3t")),
       parts_3Rt_(b.tensor("head.parts_3Rt")),
       dweight_VC_(b.weight_grad()),
+      dbias_V_(b.vector_grad()),
       adds_to_grad_(b.adds_to_grad(b.first_param(true))),
       grad_scale_(scale_of(b.op(), b.model())) {}
 
@@ -64,7 +66,8 @@ MatrixRef LossBody::project_tile(Ctx& ctx, const Tensors& s, int64_t begin, int6
   multiply(ctx, {.form = MatmulForm::NT,
                  .a = rows_of(s.h_full_TC, begin, count),
                  .b = weight_VC_,
-                 .c = logits_tV});
+                 .c = logits_tV,
+                 .bias_N = bias_V_});
   return logits_tV;
 }
 
@@ -140,6 +143,8 @@ void LossBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory
   const Tensors s = tensors_of(m);
   gather(ctx, s);
   const auto add_dw = [&](MatrixRef dlogits_tV, MatrixRef h_tC, Write tile_write) {
+    if (dbias_V_) ctx.kernels.column_sum(ctx.stream, {dlogits_tV, m(dbias_V_), tile_write});
+    if (!dweight_VC_) return;
     multiply(ctx, {.form = MatmulForm::TN,
                    .a = dlogits_tV,
                    .b = h_tC,

@@ -49,12 +49,14 @@ class LossBody final : public OpBody {
 
   ModelShard model_;
   MatrixRef weight_VC_;
+  TensorRef bias_V_;  // absent: none
   SliceSum over_slices_;
   std::optional<EdgeChange> enter_;
   MatrixAt h_TC_, h_full_TC_, dh_full_TC_, dh_TC_, dlogits_TV_, dlogits_tile_tV_;
   MatrixAt logits_tile_tV_;
   TensorAt targets_T_, loss_T_, max_T_, sum_T_, part_3t_, parts_3Rt_;
   MatrixAt dweight_VC_;
+  TensorAt dbias_V_;
   bool adds_to_grad_;  // another loss has written the gradient of the head's weight
   float grad_scale_;   // factor of this loss in the sum that is trained
 };

@@ -287,9 +287,14 @@ void image_rules(ConfigRules& rules, const ModelConfig& model) {
                 fmt::format("set model.layers = {}", layers));
   rules.require(model.seq_len == 1, "model.seq_len", "must be 1: an image has one target",
                 "set model.seq_len = 1");
-  rules.require(model.lora_rank == 0 && model.dropout == 0.0, "model.family",
-                "has neither adapters nor dropout yet",
-                "set model.lora_rank = 0 and model.dropout = 0.0");
+  rules.require(model.lora_rank == 0, "model.lora_rank", "has no place in a net of images",
+                "set model.lora_rank = 0");
+  const bool has_dropout =
+      model.family == ModelFamily::AlexNet || model.family == ModelFamily::Vgg16;
+  rules.in_range("model.dropout", model.dropout, 0.0, 1.0);
+  rules.require(model.dropout == 0.0 || has_dropout, "model.dropout",
+                "drops features of the dense layers of alexnet and vgg16, and this net has none",
+                "set model.dropout = 0.0");
   rules.require(model.mtp_depth == 0, "model.mtp_depth", "looks ahead in text, not in images",
                 "set model.mtp_depth = 0");
   const bool are_sizes = model.image_size >= 1 && model.image_size <= kLargestImage &&

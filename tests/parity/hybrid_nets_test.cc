@@ -104,6 +104,28 @@ TEST(ParityOfHybridNets, StatisticsOfBatchNormsHaveTheBitsOfOneRank) {
   EXPECT_EQ(num_compared, 2 * 4);
 }
 
+// A feature is dropped by the number of its image, so no layout changes which are.
+TEST(ParityOfHybridNets, DropoutLeavesTheBitsOfOneRankOnEveryLayout) {
+  const auto run = [](const Layout& layout, double dropout) {
+    RunConfig config = hybrid_config_of(kAlexNet, layout);
+    config.model.dropout = dropout;
+    return run_of(make_plan(config, {}).value(), 1);
+  };
+  const LayoutRun one = run({}, 0.5);
+  EXPECT_NE(one.losses, run({}, 0.0).losses);
+  for (const Layout& layout :
+       {Layout{.dp = 2, .zero = 2}, Layout{.pp = 2, .recompute = Recompute::Full}}) {
+    const LayoutRun other = run(layout, 0.5);
+    EXPECT_EQ(other.losses, one.losses);
+    EXPECT_EQ(other.weights, one.weights);
+  }
+  RunConfig cut = hybrid_config_of(kAlexNet, {.tp = 2});
+  cut.model.dropout = 0.5;
+  const Result<RunPlan> refused = make_plan(cut, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("model.dropout"), std::string::npos);
+}
+
 // Bytes that all ranks send in a step over all axes but the one that joins losses and norms.
 int64_t planned_bytes(const RunPlan& plan) {
   int64_t bytes = 0;
