@@ -72,6 +72,12 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load_foreign(const std::string
   TRIREME_TRY(foreign, read_foreign_model(path));
   const DType dtype = compute.value_or(foreign.dtype == DType::BF16 ? DType::BF16 : DType::F32);
   ModelSpec model = foreign.weights.model();
+  if (model.reads_images()) {
+    return usage(fmt::format(
+        "{} is a net of images ({}), which generates no text: `trireme checkpoint import` makes a "
+        "checkpoint of it, for `trireme eval`",
+        path, name_of(model.family)));
+  }
   if (model.rope && limits.most_tokens > 0) {
     model.seq_len = std::min(model.seq_len, limits.most_tokens);
   }

@@ -27,6 +27,11 @@ int thread_count_of(int wanted) { return wanted > 0 ? wanted : num_available_cor
 
 std::string describe(const InterchangeModel& model) {
   const ModelSpec& spec = model.weights.model();
+  if (spec.reads_images()) {
+    return fmt::format("{} of {} parameters: {} layers, images of {} x {}, {} classes",
+                       name_of(spec.family), num_params(spec), spec.layers, spec.image_size,
+                       spec.image_size, spec.vocab_size);
+  }
   return fmt::format(
       "{} of {} parameters: {} layers, d_model {}, {} heads, vocabulary {}, context {}",
       name_of(spec.family), num_params(spec), spec.layers, spec.d_model, spec.heads,
@@ -42,6 +47,11 @@ Status check_written(const Weights& original, const Weights& written, Rounding r
                      const std::string& path, int num_threads, CommandIo& io) {
   const Status same = compare_weights(original, written, rounding);
   if (!same.ok()) return with_context(same.error(), path + " does not hold what was written to it");
+  if (original.model().reads_images()) {
+    io.out << fmt::format("read back: {} parameters are equal{}\n", num_params(original.model()),
+                          rounding == Rounding::None ? " bit for bit" : " as far as rounded");
+    return Done{};
+  }
   const LogitsCheck check = compare_logits(original, written, num_threads);
   if (rounding == Rounding::None && check.greatest_difference != 0.0) {
     return Error{ErrorKind::Damaged,
@@ -63,9 +73,10 @@ Result<ForeignWriteOptions> write_options(const CheckpointExportOptions& options
                    : options.dtype == "bf16" ? Rounding::BF16
                    : options.dtype == "q8_0" ? Rounding::Q8_0
                                              : Rounding::None;
-  write.format = options.format == "gguf"   ? ForeignFormat::Gguf
-                 : options.format == "llmc" ? ForeignFormat::Llmc
-                                            : ForeignFormat::HuggingFace;
+  write.format = options.format == "gguf"          ? ForeignFormat::Gguf
+                 : options.format == "llmc"        ? ForeignFormat::Llmc
+                 : options.format == "torchvision" ? ForeignFormat::Torchvision
+                                                   : ForeignFormat::HuggingFace;
   return write;
 }
 
@@ -148,6 +159,7 @@ Result<int> run_checkpoint_import(const CheckpointImportOptions& options, Comman
   print_notes(model, io);
   RunConfig config;
   config.model = model.config;
+  if (model.weights.model().reads_images()) config.data.source = DataSource::Images;
   // A run that resumes from this checkpoint computes in the dtype of the file if possible.
   config.precision.compute = model.dtype == DType::BF16 ? ComputeChoice::Bf16 : ComputeChoice::Fp32;
   TRIREME_TRY_DONE(
@@ -191,6 +203,12 @@ Result<int> run_checkpoint_logits(const CheckpointLogitsOptions& options, Comman
   TRIREME_TRY(model, is_own_model(options.path) ? read_own_model(options.path, num_threads, io)
                                                 : read_foreign_model(options.path));
   const ModelSpec& spec = model.weights.model();
+  if (spec.reads_images()) {
+    return usage(
+        fmt::format("{} is a net of images, which reads no tokens: `trireme eval {} IMAGES` "
+                    "says how many images it classifies right",
+                    options.path, options.path));
+  }
   TRIREME_TRY(tokens, parse_tokens(options.tokens, spec));
   const std::vector<float> logits_TV = logits_of(model.weights, tokens, num_threads);
   for (size_t t = 0; t < tokens.size(); ++t) {

@@ -156,8 +156,9 @@ Command checkpoint_import_command() {
       .summary = "Convert a model of another program into a checkpoint.",
       .details = "The command reads the result back and compares weights and logits bit for bit.",
       .arguments = {{.name = "DIR_OR_FILE",
-                     .doc = "a Hugging Face folder, a GGUF file, or a .bin of llm.c; with "
-                            "--adapters also a checkpoint",
+                     .doc =
+                         "a Hugging Face folder, a GGUF file, a .bin of llm.c, or a .safetensors "
+                         "file of torchvision's ResNet-50; with --adapters also a checkpoint",
                      .target = &options->path,
                      .completion = Completion::File}},
       .options = {{.name = "out",
@@ -200,10 +201,11 @@ Command checkpoint_export_command() {
       .options = {{.name = "format",
                    .value_name = "FORMAT",
                    .doc =
-                       "a Hugging Face folder, a GGUF file for llama.cpp, a .bin file of llm.c, or "
-                       "a folder of Hugging Face's PEFT",
+                       "a Hugging Face folder, a GGUF file for llama.cpp, a .bin file of llm.c, "
+                       "a folder of Hugging Face's PEFT, or a .safetensors file of torchvision's "
+                       "ResNet-50",
                    .target = &options->format,
-                   .choices = {"hf", "gguf", "llmc", "peft"}},
+                   .choices = {"hf", "gguf", "llmc", "peft", "torchvision"}},
                   {.name = "dtype",
                    .value_name = "DTYPE",
                    .doc = "dtype of the matrices in the file; q8_0 only for GGUF",

@@ -37,7 +37,7 @@ Result<Json> printed(int dp, std::optional<int> rank) {
 TEST(PlanCommand, PrintsClassesAndListsUpToSixtyFourRanks) {
   for (const int dp : {4, 32, 33}) {
     const Json plan = printed(dp, std::nullopt).value();
-    for (const char* key : {"step", "tokens_per_s", "mfu", "peak"}) {
+    for (const char* key : {"step", "tokens_per_s", "mfu", "peak", "arena"}) {
       EXPECT_GT(plan[key].get<double>(), 0.0) << key;
     }
     int num_ranks = 0;

@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "base/input_file.h"
+#include "checkpoint/safetensors.h"
 #include "interchange/foreign_family.h"
 #include "interchange/gguf.h"
 #include "interchange/gguf_model.h"
 #include "interchange/hugging_face_folder.h"
 #include "interchange/llmc_header.h"
 #include "interchange/llmc_model.h"
+#include "interchange/torchvision_resnet.h"
 
 namespace trireme {
 namespace {
@@ -37,6 +39,8 @@ Result<InterchangeModel> read_foreign_model(const std::string& path) {
   if (!fs::exists(path, ignored)) return usage(path + ": no such file or folder");
   if (fs::is_directory(path, ignored)) return read_hugging_face(path);
   if (path.ends_with(".safetensors")) {
+    TRIREME_TRY(safetensors, SafetensorsFile::open(path));
+    if (is_torchvision_resnet(safetensors.header())) return read_torchvision_resnet(path);
     const fs::path folder = fs::path(path).parent_path();
     return read_hugging_face(folder.empty() ? "." : folder.string());
   }
@@ -70,6 +74,10 @@ InterchangeModel without_unsupported_modules(InterchangeModel model, ForeignForm
 
 Status write_foreign_model(const InterchangeModel& model, const std::string& path,
                            const ForeignWriteOptions& options) {
+  const bool holds_images = options.format == ForeignFormat::Torchvision;
+  if (model.weights.model().reads_images() && !holds_images) {
+    return usage("the model is a net of images: export it with --format torchvision");
+  }
   if (options.format == ForeignFormat::Gguf) {
     const std::string name = fs::path(path).stem().string();
     return write_gguf(model, path, {ggml_type(options.rounding), name});
@@ -82,6 +90,9 @@ Status write_foreign_model(const InterchangeModel& model, const std::string& pat
       return Error{ErrorKind::Usage, "llm.c keeps models in fp32 or bf16, not in fp16"};
     }
     return write_llmc_model(model, path, file_dtype(options.rounding));
+  }
+  if (holds_images) {
+    return write_torchvision_resnet(model, path, file_dtype(options.rounding));
   }
   return write_hugging_face(model, path, {file_dtype(options.rounding), options.max_shard_bytes});
 }

@@ -10,7 +10,7 @@
 namespace trireme {
 
 // File formats of other programs.
-enum class ForeignFormat { HuggingFace, Gguf, Llmc };
+enum class ForeignFormat { HuggingFace, Gguf, Llmc, Torchvision };
 
 // Reads a file or folder in any of these formats. The format is recognised by the content.
 Result<InterchangeModel> read_foreign_model(const std::string& path);
