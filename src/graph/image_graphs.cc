@@ -116,7 +116,8 @@ Graph image_head_graph(const ModelSpec& model) {
   }
   y = flat(g, y);
   if (drops_before(model, model.layers + 1)) y = g.dropout("head.dropout", y);
-  return g.output(g.cross_entropy(g.softmax_parts("head.weight", y, "head.bias")));
+  const char* bias = model.family == ModelFamily::ConvNet ? "" : "head.bias";
+  return g.output(g.cross_entropy(g.softmax_parts("head.weight", y, bias)));
 }
 
 }  // namespace trireme
