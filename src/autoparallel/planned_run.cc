@@ -58,6 +58,11 @@ Result<PlannedRun> planned_run(const RunConfig& config, const HostFacts& host,
         "the search of plans by op prices no slices; set run.reproducible = \"layout\" or "
         "\"fixed\" in place of \"mesh\"");
   }
+  if (cuts_image_rows(started.shape.layers)) {
+    return usage(
+        "the search of plans by op does not share out rows of images; leave out the strategy "
+        "\"spatial\" of parallel.layers, or use --search without a value");
+  }
   if (started.model.mtp_depth > 0) {
     return usage(
         "the search of plans by op does not place the modules of multi-token prediction apart "

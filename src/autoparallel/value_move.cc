@@ -67,6 +67,8 @@ DimPlacement placement_by_role(const Value& value, Placement placement, Role rol
       return DimPlacement::Partial;
     case Placement::Kind::Invariant:
       return DimPlacement::Invariant;
+    case Placement::Kind::Halo:
+      return DimPlacement::Rows;
     case Placement::Kind::Shard:
       break;
   }

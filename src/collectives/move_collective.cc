@@ -14,6 +14,19 @@ std::vector<int64_t> part_elements(const Shape& shape, Placement placement, int 
   return elements;
 }
 
+// Returns the elements that a rank sends to each other one to make the halo, or receives from them.
+// Images that are gathered into a halo do the one, gradients that go back the other.
+std::vector<int64_t> halo_elements(const Shape& global, const Placement& halo, int group_size,
+                                   int rank, bool sends) {
+  std::vector<int64_t> elements;
+  for (int peer = 0; peer < group_size; ++peer) {
+    const IndexRange rows =
+        halo_rows(global[1], halo, group_size, sends ? rank : peer, sends ? peer : rank);
+    elements.push_back(rows.count() * (global.num_elements() / global[1]));
+  }
+  return elements;
+}
+
 }  // namespace
 
 PlanRequest MoveCollective::request(int group_size, int rank) const {
@@ -30,6 +43,14 @@ std::optional<MoveCollective> collective_of(const Redistribution& change, const 
                                             int group_size, int rank) {
   const auto [from, to] = change;
   const bool to_whole = to.kind == Kind::Replicate || to.kind == Kind::Invariant;
+  if (from.kind == Kind::Halo || to.kind == Kind::Halo) {
+    const Placement& halo = to.kind == Kind::Halo ? to : from;
+    if (!has_halo_rows(global[1], halo, group_size)) return std::nullopt;
+    const bool makes_halo = to.kind == Kind::Halo;
+    return MoveCollective{Collective::AllToAll, -1,
+                          halo_elements(global, halo, group_size, rank, makes_halo),
+                          halo_elements(global, halo, group_size, rank, !makes_halo)};
+  }
   if (from.kind == Kind::Partial && to_whole) {
     return MoveCollective{Collective::AllReduce, global.num_elements(), {}, {}};
   }

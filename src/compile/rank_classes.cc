@@ -107,11 +107,13 @@ class Holdings {
 
  private:
   // How much of a layer and of the vocabulary a tp rank holds. Ranks that hold as much have tables
-  // of the same sizes, unless fixed slices with borders of their own cut them.
+  // of the same sizes, unless fixed slices with borders of their own cut them, or they have rows of
+  // images, which windows read beyond them.
   Sizes part_of(const StageShape& shape) const {
     const ModelShard shard = shard_model(plan_.model, shape);
+    const bool is_apart = shape.slices > 0 || cuts_image_rows(shape.layers);
     return {shard.heads,      shard.kv_heads,   shard.d_ff,
-            shard.dense_d_ff, shard.vocab_size, shape.slices > 0 ? shape.tp_rank : 0};
+            shard.dense_d_ff, shard.vocab_size, is_apart ? shape.tp_rank : 0};
   }
 
   const RunPlan& plan_;

@@ -92,6 +92,20 @@ const Op* producer_of(const Graph& graph, ValueId value) {
   return nullptr;
 }
 
+bool is_of_samples(const Graph& graph, ValueId value) {
+  const Op* made_by = producer_of(graph, value);
+  if (made_by == nullptr) return false;
+  if (made_by->kind == OpKind::Redistribute) return is_of_samples(graph, made_by->inputs.front());
+  return made_by->kind == OpKind::Pixels;
+}
+
+bool has_images(const Value& value) { return value.num_row_dims == 3; }
+
+bool lies_by_rows(const Value& value) {
+  const Placement& tp = value.placement.tp;
+  return has_images(value) && (tp == Placement::shard(1) || tp.kind == Placement::Kind::Halo);
+}
+
 bool reads(const Op& op, ValueId value) {
   return std::count(op.inputs.begin(), op.inputs.end(), value) > 0 || op.addend == value ||
          op.early_residual == value || op.late_residual == value;

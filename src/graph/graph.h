@@ -177,6 +177,9 @@ struct Graph {
   std::vector<Op> ops;
   ValueId input = -1;
   ValueId output = -1;
+  // A convolution of this unit ("conv1") and one of the unit before it ("layers.2.conv1"), if they
+  // have any. Its strategy says how the tp ranks share out the images that the unit makes.
+  std::string image_layer = {}, input_image_layer = {};
   std::vector<ValueId> losses_ahead = {};  // of the modules that look ahead; no op reads them
 };
 
@@ -190,6 +193,12 @@ bool is_addend(const Value& value);
 bool gathers(const Op& op);
 // The op that writes a value, or null for the input of the graph.
 const Op* producer_of(const Graph& graph, ValueId value);
+// True if the value holds pixels of the samples, redistributed or not: no gradient goes there.
+bool is_of_samples(const Graph& graph, ValueId value);
+// True if the value has images: its rows are [sample row column].
+bool has_images(const Value& value);
+// True if each tp rank has some rows of every image: its own ones, or a halo.
+bool lies_by_rows(const Value& value);
 // Whether an op reads the value in its forward pass.
 bool reads(const Op& op, ValueId value);
 

@@ -18,6 +18,9 @@ class GraphBuilder {
 
   ValueId input(const std::string& name, std::vector<Dim> dims, Numbers numbers = Numbers::Compute,
                 size_t num_row_dims = 1);
+  // Graph::image_layer and Graph::input_image_layer.
+  void set_image_layer(std::string layer) { graph_.image_layer = std::move(layer); }
+  void set_input_image_layer(std::string layer) { graph_.input_image_layer = std::move(layer); }
   // Returns the graph; the builder is empty then.
   Graph output(ValueId value);
 

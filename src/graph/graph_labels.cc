@@ -85,6 +85,10 @@ GraphLabels::Extent GraphLabels::extent_of(const Value& value, size_t dim,
       break;
   }
   Extent extent = whole(counted.extent);
+  if (counted.axis == Axis::Row && placement != nullptr && has_images(value) &&
+      (is_shard(placement->tp, 1) || placement->tp.kind == Placement::Kind::Halo)) {
+    extent.count = local_range(counted.extent, placement->tp, layout_.tp, layout_.tp_rank).count();
+  }
   if (is_cut_by_columns && is_shard(placement->tp, 1)) {
     extent.count = part_of(counted, shard_).count;
   }

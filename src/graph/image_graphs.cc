@@ -1,5 +1,7 @@
 #include "graph/image_graphs.h"
 
+#include <fmt/format.h>
+
 #include "graph/graph_builder.h"
 #include "schema/image_net.h"
 
@@ -63,11 +65,34 @@ Dim features_made_by(const ModelSpec& model, int64_t block) {
           block_of(model, block).filters};
 }
 
+// Returns the name of the first convolution of a block in its unit; "" if it has none.
+std::string convolution_of(const ModelSpec& model, int64_t block) {
+  if (block == 0) return "stem.conv";
+  switch (block_of(model, block).kind) {
+    case BlockKind::Convolution:
+      return "conv";
+    case BlockKind::Bottleneck:
+      return "conv1";
+    case BlockKind::Dense:
+      break;
+  }
+  return "";
+}
+
+// The same in the whole model, of a block that has one.
+std::string full_convolution_of(const ModelSpec& model, int64_t block) {
+  const std::string name = convolution_of(model, block);
+  return block == 0 ? name : fmt::format("layers.{}.{}", block - 1, name);
+}
+
 // The input of a block or of the head. It is features behind a dense block, and images otherwise.
 ValueId input_of_block(GraphBuilder& g, const ModelSpec& model, int64_t block,
                        const std::string& name) {
   const ImageBlock reads = block_of(model, block);
-  if (!is_dense(model, block - 1)) return input_of(g, reads, name);
+  if (!is_dense(model, block - 1)) {
+    g.set_input_image_layer(full_convolution_of(model, block - 1));
+    return input_of(g, reads, name);
+  }
   return g.input(name, {Axis::Sample, features_made_by(model, block - 1)});
 }
 
@@ -85,6 +110,7 @@ ValueId flat(GraphBuilder& g, ValueId x) { return g.value(x).num_row_dims > 1 ? 
 Graph first_image_graph(const ModelSpec& model) {
   GraphBuilder g(model, "embedding");
   const ImageBlock block = block_of(model, 0);
+  g.set_image_layer(convolution_of(model, 0));
   const ValueId x = g.pixels(input_of(g, block, "bytes", Numbers::U8));
   return g.output(convolution_block(g, block, "stem.", x));
 }
@@ -93,6 +119,7 @@ Graph block_graph(const ModelSpec& model, int64_t layer, const std::string& unit
   GraphBuilder g(model, unit);
   const ImageBlock block = block_of(model, layer + 1);
   const ValueId x = input_of_block(g, model, layer + 1, "x");
+  g.set_image_layer(convolution_of(model, layer + 1));
   switch (block.kind) {
     case BlockKind::Convolution:
       return g.output(convolution_block(g, block, "", x));

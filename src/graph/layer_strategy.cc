@@ -33,6 +33,19 @@ std::optional<Axis> cut_axis(const Graph& unit, const Op& op) {
   return std::nullopt;
 }
 
+// Returns the strategy of the first rule that matches the name, or nullopt.
+std::optional<LayerStrategy> strategy_by_rules(const std::string& layer,
+                                               const std::vector<LayerRule>& rules) {
+  for (const LayerRule& rule : rules) {
+    if (matches_layer(rule.match, layer)) return rule.strategy;
+  }
+  return std::nullopt;
+}
+
+bool is_spatial(const std::string& layer, const std::vector<LayerRule>& rules) {
+  return strategy_by_rules(layer, rules) == LayerStrategy::Spatial;
+}
+
 bool is_of_hidden_units(Axis axis) {
   return axis == Axis::Hidden || axis == Axis::DenseHidden || axis == Axis::SharedHidden;
 }
@@ -54,12 +67,17 @@ class RuleCheck {
       : model_(model), layout_(layout), is_used_(layout.layers.size(), false) {}
 
   Status run() {
-    for (const Graph& unit :
-         stage_graphs(model_, whole_model(model_), [](Graph graph) { return graph; })) {
+    std::vector<std::pair<Graph, bool>> units;  // and whether it is the first one with its block
+    for_each_unit(
+        model_, whole_model(model_), [](Graph graph) { return graph; },
+        [&](const Graph& unit, bool is_new) { units.emplace_back(unit, is_new); });
+    for (const auto& [unit, is_new] : units) {
       enter(unit);
       for (const Op& op : unit.ops) {
         if (is_layer(unit, op)) TRIREME_TRY_DONE(check(unit, op));
       }
+      TRIREME_TRY_DONE(check_rows(unit));
+      TRIREME_TRY_DONE(check_block(unit, is_new));
       leave(unit);
     }
     for (size_t i = 0; i < is_used_.size(); ++i) {
@@ -93,11 +111,15 @@ class RuleCheck {
                     LayerStrategy strategy) const {
     const std::optional<Axis> axis = cut_axis(unit, op);
     if (op.kind == OpKind::Convolution) {
-      if (strategy == LayerStrategy::Data) return Done{};
+      if (strategy != LayerStrategy::Tensor) return Done{};
       return no_strategy(layer, op, strategy, "every rank has all of its axis channel",
-                         "take \"data\"");
+                         "take \"data\" or \"spatial\"");
     }
     if (strategy == LayerStrategy::Tensor) return Done{};
+    if (strategy == LayerStrategy::Spatial) {
+      return no_strategy(layer, op, strategy, "it has no axis row, which convolutions alone have",
+                         "take \"tensor\"");
+    }
     if (op.kind != OpKind::Linear || !axis || !is_of_hidden_units(*axis)) {
       return no_strategy(layer, op, strategy,
                          fmt::format("the ops beside it share out its axis {}",
@@ -123,6 +145,52 @@ class RuleCheck {
     return Done{};
   }
 
+  // Every convolution of a unit has the strategy of the first one, and if the ranks share out the
+  // rows, each has one or more of every image of the unit.
+  Status check_rows(const Graph& unit) const {
+    if (unit.image_layer.empty()) return Done{};
+    const std::string first = layer_name(unit, unit.image_layer);
+    const LayerStrategy strategy =
+        strategy_by_rules(first, layout_.layers).value_or(LayerStrategy::Data);
+    for (const Op& op : unit.ops) {
+      if (op.kind == OpKind::Convolution) {
+        const LayerStrategy other = strategy_of_layer(unit, op, layout_.layers);
+        if (other != strategy) {
+          return usage(fmt::format(
+              "parallel.layers: {} is \"{}\", but {}, which is a part of the same unit, is "
+              "\"{}\"; give both the same strategy",
+              layer_name(unit, op), name_of(other), first, name_of(strategy)));
+        }
+      }
+      const Value& made = unit.values[size_t(op.outputs.front())];
+      if (strategy != LayerStrategy::Spatial || !has_images(made)) continue;
+      const int64_t rows = made.dims[1].extent;
+      if (rows >= layout_.tp) continue;
+      return no_strategy(layer_name(unit, op), op, strategy,
+                         fmt::format("its axis row has {} row{} for {} ranks", rows,
+                                     rows == 1 ? "" : "s", layout_.tp),
+                         fmt::format("take \"data\" for {}, or a smaller parallel.tp", first));
+    }
+    return Done{};
+  }
+
+  // Layers with the same block are compiled once (layer_kinds), so they lie alike.
+  Status check_block(const Graph& unit, bool is_new) {
+    const UnitRows rows{unit.unit, cuts_image_rows(unit, layout_.layers), before_cuts_rows_};
+    before_cuts_rows_ = rows.cuts;
+    if (is_new) first_of_block_ = rows;
+    const auto differ = [&](const char* what) -> Status {
+      return usage(fmt::format(
+          "parallel.layers: {} and {} have the same block, but {} by \"spatial\" in one of them "
+          "alone; give all layers with this block and the layer before the first of them the same "
+          "strategy",
+          first_of_block_.unit, unit.unit, what));
+    };
+    if (rows.cuts != first_of_block_.cuts) return differ("images are cut");
+    const bool reads_alike = rows.reads_cut == first_of_block_.reads_cut;
+    return reads_alike ? Status(Done{}) : differ("the images that they read are cut");
+  }
+
   // Two units share an axis only if the second reads hidden units that the first has made.
   void enter(const Graph& unit) {
     of_axis_.clear();
@@ -138,8 +206,17 @@ class RuleCheck {
     }
   }
 
+  // Whether the ranks share out the rows of the images of a unit, and of those that it reads.
+  struct UnitRows {
+    std::string unit;
+    bool cuts = false;
+    bool reads_cut = false;
+  };
+
   const ModelSpec& model_;
   const StageShape& layout_;
+  UnitRows first_of_block_;
+  bool before_cuts_rows_ = false;
   std::vector<bool> is_used_;                     // [rule]
   std::set<std::string> names_;                   // of layers, without their units
   std::vector<std::pair<Axis, Chosen>> of_axis_;  // layers of this unit with an axis that is cut
@@ -148,8 +225,9 @@ class RuleCheck {
 
 }  // namespace
 
-std::string layer_name(const Graph& unit, const Op& op) {
-  std::string name = op.name;
+std::string layer_name(const Graph& unit, const Op& op) { return layer_name(unit, op.name); }
+
+std::string layer_name(const Graph& unit, std::string name) {
   for (const std::string_view ending : {".weight", ".w"}) {
     if (name.ends_with(ending)) name.resize(name.size() - ending.size());
   }
@@ -167,11 +245,17 @@ bool matches_layer(const std::string& pattern, const std::string& layer) {
 
 LayerStrategy strategy_of_layer(const Graph& unit, const Op& op,
                                 const std::vector<LayerRule>& rules) {
-  const std::string layer = layer_name(unit, op);
-  for (const LayerRule& rule : rules) {
-    if (matches_layer(rule.match, layer)) return rule.strategy;
-  }
-  return op.kind == OpKind::Convolution ? LayerStrategy::Data : LayerStrategy::Tensor;
+  const bool is_convolution = op.kind == OpKind::Convolution;
+  return strategy_by_rules(layer_name(unit, op), rules)
+      .value_or(is_convolution ? LayerStrategy::Data : LayerStrategy::Tensor);
+}
+
+bool cuts_image_rows(const Graph& unit, const std::vector<LayerRule>& rules) {
+  return !unit.image_layer.empty() && is_spatial(layer_name(unit, unit.image_layer), rules);
+}
+
+bool input_has_cut_rows(const Graph& unit, const std::vector<LayerRule>& rules) {
+  return !unit.input_image_layer.empty() && is_spatial(unit.input_image_layer, rules);
 }
 
 Graph leave_whole(Graph stated, const std::vector<LayerRule>& rules) {

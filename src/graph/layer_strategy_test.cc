@@ -60,7 +60,8 @@ int num_moves(const ModelSpec& model, const StageShape& layout) {
   return moves;
 }
 
-constexpr LayerStrategy kData = LayerStrategy::Data, kTensor = LayerStrategy::Tensor;
+constexpr LayerStrategy kData = LayerStrategy::Data, kTensor = LayerStrategy::Tensor,
+                        kSpatial = LayerStrategy::Spatial;
 
 TEST(LayerStrategy, ThePatternsOfTheDefaultChangeNothing) {
   const StageShape usual = on_two_ranks({});
@@ -99,7 +100,7 @@ TEST(LayerStrategy, RefusalsNameLayerOpAxisAndRemedy) {
   EXPECT_EQ(
       refusal(alexnet(), on_two_ranks({{"layers.3.conv", kTensor}})),
       "parallel.layers: layers.3.conv (convolution) has no strategy \"tensor\" over tp: every "
-      "rank has all of its axis channel; take \"data\"");
+      "rank has all of its axis channel; take \"data\" or \"spatial\"");
   EXPECT_EQ(
       refusal(alexnet(), on_two_ranks({{"head", kData}})),
       "parallel.layers: head (softmax_parts) has no strategy \"data\" over tp: the ops beside "
@@ -121,6 +122,68 @@ TEST(LayerStrategy, RefusalsNameLayerOpAxisAndRemedy) {
       refusal(alexnet(), on_two_ranks({{"cnov*", kData}})),
       "parallel.layers: the pattern \"cnov*\" matches no layer; this model has conv, fc, head, "
       "stem.conv");
+}
+
+// The last pool of AlexNet leaves one row of pixels, so its last convolution is by data.
+TEST(LayerStrategy, SpatialConvolutionsReadHalosAndLeaveWholeImagesForDenseLayers) {
+  const StageShape by_rows = on_two_ranks({{"layers.3.conv", kData}, {"conv*", kSpatial}});
+  EXPECT_EQ(refusal(alexnet(), by_rows), "");
+  std::string text;
+  for (const Graph& unit : stage_graphs(alexnet(), whole_model(alexnet()), [&](Graph graph) {
+         return placed_graph(std::move(graph), by_rows);
+       })) {
+    text += to_string(unit);
+  }
+  const auto count = [&](const std::string& part) {
+    int found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  EXPECT_EQ(count("over tp: shard(1) to halo(11 rows, stride 4, padding 2)"), 1);
+  EXPECT_EQ(count("over tp: shard(1) to halo(5 rows, stride 1, padding 2)"), 1);
+  EXPECT_EQ(count("over tp: shard(1) to halo(3 rows, stride 1, padding 1)"), 2);
+  EXPECT_EQ(count("over tp: shard(1) to halo(3 rows, stride 2, padding 0)"), 2);  // pools
+  EXPECT_EQ(count("over tp: shard(1) to shard(0)"), 1);  // before the convolution by data
+  EXPECT_EQ(num_moves(alexnet(), by_rows), num_moves(alexnet(), on_two_ranks({})) + 7);
+  EXPECT_EQ(params_of_rank(alexnet(), by_rows), params_of_rank(alexnet(), on_two_ranks({})));
+}
+
+TEST(LayerStrategy, RefusalsOfSpatialNameLayerOpAxisAndRemedy) {
+  EXPECT_EQ(refusal(alexnet(), on_two_ranks({{"fc*", kSpatial}})),
+            "parallel.layers: layers.4.fc (linear) has no strategy \"spatial\" over tp: it has no "
+            "axis row, which convolutions alone have; take \"tensor\"");
+  EXPECT_EQ(
+      refusal(llama(), on_two_ranks({{"attn.*", kSpatial}})),
+      "parallel.layers: layers.0.attn.wq (linear) has no strategy \"spatial\" over tp: it has "
+      "no axis row, which convolutions alone have; take \"tensor\"");
+  EXPECT_EQ(refusal(alexnet(), on_two_ranks({{"conv*", kSpatial}})),
+            "parallel.layers: layers.3.pool_behind (pool) has no strategy \"spatial\" over tp: its "
+            "axis row has 1 row for 2 ranks; take \"data\" for layers.3.conv, or a smaller "
+            "parallel.tp");
+  ModelConfig config;
+  config.family = ModelFamily::ResNet50;
+  config.layers = 4;
+  config.image_size = 32;
+  config.vocab_size = 10;
+  config.seq_len = 1;
+  const ModelSpec resnet = with_defaults(config, 0);
+  EXPECT_EQ(refusal(resnet, on_two_ranks({{"conv*", kSpatial}})), "");
+  EXPECT_EQ(
+      refusal(resnet, on_two_ranks({{"layers.3.conv2", kSpatial}})),
+      "parallel.layers: layers.3.conv2 is \"spatial\", but layers.3.conv1, which is a part of "
+      "the same unit, is \"data\"; give both the same strategy");
+  EXPECT_EQ(
+      refusal(resnet, on_two_ranks({{"layers.1.conv*", kSpatial}})),
+      "parallel.layers: layers.1 and layers.2 have the same block, but images are cut by "
+      "\"spatial\" in one of them alone; give all layers with this block and the layer before the "
+      "first of them the same strategy");
+  EXPECT_EQ(
+      refusal(resnet, on_two_ranks({{"layers.1.conv*", kSpatial}, {"layers.2.conv*", kSpatial}})),
+      "parallel.layers: layers.1 and layers.2 have the same block, but the images that they read "
+      "are cut by \"spatial\" in one of them alone; give all layers with this block and the layer "
+      "before the first of them the same strategy");
 }
 
 TEST(LayerStrategy, TheFirstPatternThatMatchesSays) {

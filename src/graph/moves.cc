@@ -11,6 +11,7 @@
 #include "graph/layer_keep.h"
 #include "graph/model_graphs.h"
 #include "graph/op_placement.h"
+#include "graph/op_tensors.h"
 #include "graph/param_table.h"
 
 namespace trireme {
@@ -29,6 +30,7 @@ class MoveList {
       : model_(model),
         shape_(shape),
         whole_(shard_model(model, {})),
+        shard_(shard_model(model, shape)),
         num_tokens_(shape.micro_sequences * model.seq_len / shape.cp) {}
 
   void add(const Graph& unit, bool is_new) {
@@ -43,7 +45,8 @@ class MoveList {
         continue;
       }
       const Value& moved = unit.values[size_t(op.inputs.front())];
-      const Shape global{num_tokens_ * moved.inner_rows(), width_of(moved)};
+      const Shape global = has_images(moved) ? whole_images(moved, num_tokens_)
+                                             : Shape{num_tokens_, width_of(moved)};
       const TensorMove move = move_of(unit, op, global, shape_.compute);
       moves_.forward.push_back(move);
       // The backward pass of a loss runs inside F. From the embedding, only the gradient of its
@@ -52,11 +55,11 @@ class MoveList {
       std::vector<TensorMove>& backward = is_read_by_loss(unit, op) ? moves_.forward
                                           : is_inside               ? moves_.backward_input
                                                                     : moves_.backward_weight;
-      const bool goes_back = is_inside || has_weight_grad(unit);
+      const bool goes_back =
+          (is_inside || has_weight_grad(unit)) && !is_of_samples(unit, op.inputs.front());
       if (goes_back) backward.push_back(backward_move(move));
       // What a product has read is gathered again where its weights' gradients are made.
-      const bool is_gathered = !(op.change.from == Placement::partial());
-      if (is_gathered && is_read_by_weight_grad(unit, op.outputs.front())) {
+      if (gathers(op) && is_read_by_weight_grad(unit, op.outputs.front())) {
         moves_.backward_weight.push_back(move);
         moves_.backward_weight.back().in_pieces = false;
       }
@@ -95,13 +98,14 @@ class MoveList {
     return move;
   }
 
-  // Adds what a batch norm gathers: the moments of every image, and in its backward pass the sums
+  // Adds what a batch norm gathers: the moments of every block, and in its backward pass the sums
   // of gradients. The whole backward pass of the first unit is W.
   void add_sums(const Graph& unit, const Op& op, bool is_again) {
     const int64_t channels = width_of(unit.values[size_t(op.inputs.front())]);
+    const BatchNormBlocks blocks = batch_norm_blocks(unit, op, TokenCounts(shard_, shape_));
     const TensorMove move{.tensor = unit.unit + "." + op.name + ".moments",
                           .change = gather_sums(),
-                          .global = Shape{num_tokens_, 2 * channels},
+                          .global = Shape{blocks.all, 2 * channels},
                           .dtype = DType::F32};
     moves_.forward.push_back(move);
     const bool is_first = !is_matrix(unit.values[size_t(unit.input)]);
@@ -120,7 +124,7 @@ class MoveList {
 
   const ModelSpec& model_;
   const StageShape& shape_;
-  ModelShard whole_;
+  ModelShard whole_, shard_;
   int64_t num_tokens_;       // of this rank of cp
   std::vector<bool> again_;  // [op of a layer]
   StageMoves moves_;

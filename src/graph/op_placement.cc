@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "graph/layer_strategy.h"
 
 namespace trireme {
 namespace {
@@ -11,6 +12,7 @@ using Placements = std::vector<Placement>;
 
 const Placement kRows = Placement::shard(0);
 const Placement kColumns = Placement::shard(1);
+const Placement kImageRows = Placement::shard(1);
 const Placement kByExpert = Placement::shard(1);  // over ep: rows that are sorted by expert
 const Placement kReplicate = Placement::replicate();
 const Placement kPartial = Placement::partial();
@@ -44,6 +46,13 @@ Strategy columnwise_over_tp(const Graph& graph, const Op& op, Placement residual
   return strategy;
 }
 
+// A window reads the rows of its image that lie around those that it makes. Where the ranks share
+// out whole images, it has them.
+Strategy windowed_over_tp(const Op& op, Placement stream) {
+  if (!(stream == kImageRows) || op.window.rows().reads_own_row()) return all_alike(op, stream);
+  return all_alike(op, Placement::halo(op.window.rows()), stream);
+}
+
 std::vector<Strategy> over_tp(const Graph& graph, const Op& op, Placement residual) {
   switch (op.kind) {
     case OpKind::Lookup:
@@ -75,11 +84,12 @@ std::vector<Strategy> over_tp(const Graph& graph, const Op& op, Placement residu
       return {all_alike(op, kReplicate, kRows)};
     case OpKind::CrossEntropy:
       return {all_alike(op, kInvariant)};
-    case OpKind::Pixels:  // takes the rank's images out of the micro-batch
+    case OpKind::Pixels:  // takes the rank's images, or its rows of each, out of the micro-batch
       return {all_alike(op, kInvariant, residual)};
-    case OpKind::Convolution:  // reads whole images, and every rank has all filters
-    case OpKind::BatchNorm:
+    case OpKind::Convolution:  // every rank has all filters
     case OpKind::Pool:
+      return {windowed_over_tp(op, residual)};
+    case OpKind::BatchNorm:
     case OpKind::Flatten:
       return {all_alike(op, residual)};
     case OpKind::Redistribute:
@@ -117,7 +127,7 @@ std::vector<Strategy> strategies_of(const Graph& graph, const Op& op, MeshAxis a
                                     const StageShape& layout) {
   switch (axis) {
     case MeshAxis::Tp:
-      return over_tp(graph, op, residual_placement(layout));
+      return over_tp(graph, op, stream_placement(graph, layout));
     case MeshAxis::Cp:
       return over_cp(op, layout.context_exchange);
     case MeshAxis::Dp:
@@ -156,6 +166,10 @@ Placement residual_placement(const StageShape& layout) {
   return layout.sequence_parallel ? Placement::shard(0) : Placement::invariant();
 }
 
+Placement stream_placement(const Graph& unit, const StageShape& layout) {
+  return cuts_image_rows(unit, layout.layers) ? kImageRows : residual_placement(layout);
+}
+
 bool is_cut_by_tp(Axis axis) {
   switch (axis) {
     case Axis::Head:
@@ -191,7 +205,7 @@ bool grad_is_addend(const Op& op, const Param& param, const Strategy& over_tp) {
 
 bool gathers_sums(const Graph& graph, const Op& op) {
   return op.kind == OpKind::BatchNorm &&
-         graph.values[size_t(op.inputs.front())].placement.tp == kRows;
+         graph.values[size_t(op.inputs.front())].placement.tp.kind == Placement::Kind::Shard;
 }
 
 }  // namespace trireme

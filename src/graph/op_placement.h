@@ -13,7 +13,8 @@ namespace trireme {
 inline constexpr MeshAxis kAxesInside[] = {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Ep};
 
 // How an op may lie over the ranks of one mesh axis: what it needs of its inputs, and what it makes
-// of its outputs. shard(0) parts rows, shard(1) parts columns or rows by expert.
+// of its outputs. shard(0) parts rows, shard(1) parts columns, rows by expert, or the rows of
+// pixels of each image.
 struct Strategy {
   std::vector<Placement> inputs;
   std::vector<Placement> outputs;
@@ -44,6 +45,9 @@ ExpertStrategy expert_strategy(const StageShape& layout);
 
 // How the residual stream lies over the tp ranks: its tokens are parts with sequence parallelism.
 Placement residual_placement(const StageShape& layout);
+// The same of the values of one unit: the rows of its images are parts if its convolutions say so
+// (layer_strategy.h).
+Placement stream_placement(const Graph& unit, const StageShape& layout);
 
 // True if the tp ranks share out this axis, unless its dim says that they do not (Dim::is_whole).
 bool is_cut_by_tp(Axis axis);
@@ -56,7 +60,7 @@ Placement placement_of(const Param& param);
 // over these ranks.
 bool grad_is_addend(const Op& op, const Param& param, const Strategy& over_tp);
 // True if the op gathers sums over tp by itself. A batch norm does so if each rank has a part of
-// the images, because its statistics are those of all images.
+// the images or of their rows, because its statistics are those of all images.
 bool gathers_sums(const Graph& graph, const Op& op);
 
 }  // namespace trireme

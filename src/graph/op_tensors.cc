@@ -8,6 +8,8 @@
 #include "graph/backward_reads.h"
 #include "graph/op_placement.h"
 #include "schema/convolution_scratch.h"
+#include "schema/image_band.h"
+#include "schema/redistribution_scratch.h"
 
 namespace trireme {
 namespace {
@@ -60,6 +62,9 @@ class TensorLister {
         break;
       case OpKind::BatchNorm:
         add_batch_norm();
+        break;
+      case OpKind::Redistribute:
+        add_image_scratch();
         break;
       default:
         break;
@@ -269,8 +274,7 @@ class TensorLister {
 
   // Scratch of one size is one piece, whatever op needs it.
   void add_convolution() {
-    ImageWindow window = op_.window;
-    window.images = tokens_.residual;
+    const ImageWindow window = tokens_.window_of(graph_, op_);
     const int64_t bytes = convolution_scratch(window, 1, last_extent(op_.inputs.front()),
                                               last_extent(op_.outputs.front()), shape_.compute)
                               .bytes();
@@ -278,19 +282,25 @@ class TensorLister {
     add(convolution_scratch_name(bytes), Shape{bytes}, DType::U8, Lifetime::Scratch);
   }
 
-  // Legend: B images of the micro-batch, b of them those of this rank, C channels. W joins the
-  // moments once more, in the order of micro-batches.
+  // Legend: B blocks of the micro-batch, C channels. W joins the moments once more, in the order of
+  // micro-batches.
   void add_batch_norm() {
     const int64_t C = last_extent(op_.inputs.front());
-    const Shape moments{tokens_.all, 2, C};
+    const BatchNormBlocks blocks = batch_norm_blocks(graph_, op_, tokens_);
+    const Shape moments{blocks.all, 2, C};
     add(op_.name + ".moments_B2C", moments, DType::F32, Lifetime::Kept);
     for (const char* statistic : {".mean_C", ".rstd_C"}) {
       add(op_.name + statistic, Shape{C}, DType::F32, Lifetime::Kept);
     }
-    add(fmt::format("{}.sums_B2x{}", op_.name, C), moments, DType::F32, Lifetime::WeightGrad);
+    add(blocks.sums_name, moments, DType::F32, Lifetime::WeightGrad);
     add(fmt::format("{}.total_2x{}", op_.name, C), Shape{2, C}, DType::F32, Lifetime::WeightGrad);
     if (!gathers_sums(graph_, op_)) return;
-    add(batch_norm_part_name(C), Shape{tokens_.residual, 2, C}, DType::F32, Lifetime::Scratch);
+    add(blocks.part_name, Shape{blocks.own, 2, C}, DType::F32, Lifetime::Scratch);
+  }
+
+  void add_image_scratch() {
+    const int64_t bytes = image_scratch_bytes(graph_, op_, tokens_, shape_.compute);
+    if (bytes > 0) add(image_scratch_name(bytes), Shape{bytes}, DType::U8, Lifetime::Scratch);
   }
   int64_t last_extent(ValueId id) const { return graph_.values[size_t(id)].dims.back().extent; }
 
@@ -309,8 +319,31 @@ TokenCounts::TokenCounts(const ModelShard& shard, const StageShape& shape)
       all(shape.micro_sequences * shard.local_len()),
       residual(local_shape(Shape{all}, shard.residual, shape.tp, shape.tp_rank).num_elements()),
       first(0),
-      is_split(shard.residual.kind == Placement::Kind::Shard) {
+      is_split(shard.residual.kind == Placement::Kind::Shard),
+      tp(shape.tp),
+      tp_rank(shape.tp_rank) {
   if (is_split) first = balanced_begin(all, shape.tp, shape.tp_rank);
+}
+
+int64_t TokenCounts::rows_of(const Value& value) const {
+  if (lies_by_rows(value)) return all * image_rows_of(value).count() * value.dims[2].extent;
+  const bool is_part = value.placement.tp == Placement::shard(0);
+  return (is_part ? residual : all) * value.inner_rows();
+}
+
+IndexRange TokenCounts::image_rows_of(const Value& value) const {
+  const int64_t extent = value.dims[1].extent;
+  if (!lies_by_rows(value)) return {0, extent};
+  return local_range(extent, value.placement.tp, tp, tp_rank);
+}
+
+ImageWindow TokenCounts::window_of(const Graph& graph, const Op& op) const {
+  const Value& x = graph.values[size_t(op.inputs.front())];
+  ImageWindow window = op.window;
+  window.images = x.placement.tp == Placement::shard(0) ? residual : all;
+  if (x.placement.tp.kind == Placement::Kind::Halo) return band_of_rank(window, tp, tp_rank);
+  window.height = image_rows_of(x).count();
+  return window;
 }
 
 std::vector<DocumentTensor> document_tensors(const TokenCounts& tokens, const StageShape& shape) {
@@ -336,8 +369,40 @@ std::string convolution_scratch_name(int64_t bytes) {
   return fmt::format("convolution.scratch_{}", bytes);
 }
 
-std::string batch_norm_part_name(int64_t channels) {
-  return fmt::format("batch_norm.part_b2x{}", channels);
+BatchNormBlocks batch_norm_blocks(const Graph& graph, const Op& op, const TokenCounts& images) {
+  const Value& x = graph.values[size_t(op.inputs.front())];
+  const int64_t channels = x.dims.back().extent;
+  BatchNormBlocks blocks;
+  blocks.part_name = fmt::format("batch_norm.part_b2x{}", channels);
+  blocks.sums_name = fmt::format("{}.sums_B2x{}", op.name, channels);
+  blocks.all = images.all;
+  blocks.own = x.placement.tp == Placement::shard(0) ? images.residual : images.all;
+  blocks.own_rows = blocks.rows = x.inner_rows();
+  if (!lies_by_rows(x)) return blocks;
+  const int64_t extent = x.dims[1].extent, width = x.dims[2].extent;
+  blocks.part_name = fmt::format("batch_norm.part_rows_b2x{}", channels);
+  blocks.sums_name = fmt::format("{}.sums_rows_B2x{}", op.name, channels);
+  blocks.all = images.tp * images.all;
+  blocks.own_rows = images.image_rows_of(x).count() * width;
+  blocks.rows = extent / images.tp * width;
+  blocks.taller = extent % images.tp * images.all;
+  blocks.taller_rows = (extent / images.tp + 1) * width;
+  return blocks;
+}
+
+Shape whole_images(const Value& value, int64_t images) {
+  return {images, value.dims[1].extent, value.dims[2].extent * value.dims[3].extent};
+}
+
+std::string image_scratch_name(int64_t bytes) { return fmt::format("images.scratch_{}", bytes); }
+
+int64_t image_scratch_bytes(const Graph& graph, const Op& op, const TokenCounts& images,
+                            DType dtype) {
+  const Value& value = graph.values[size_t(op.inputs.front())];
+  if (!has_images(value) || op.axis != MeshAxis::Tp) return 0;
+  const Shape whole = whole_images(value, images.all);
+  return std::max(redistribute_scratch_bytes(op.change, whole, dtype, images.tp),
+                  redistribute_scratch_bytes(backward_of(op.change), whole, dtype, images.tp));
 }
 
 std::string slice_sum_name(int level) { return fmt::format("slices.sum_TC[{}]", level); }

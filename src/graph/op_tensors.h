@@ -33,6 +33,15 @@ struct TokenCounts {
   int64_t residual;
   int64_t first;  // of the tokens that `residual` counts, within `all`
   bool is_split;  // each tp rank has its own part of the residual stream
+  int tp, tp_rank;
+
+  // Returns the rows of a value of a placed graph on this rank. Visits of experts are counted
+  // elsewhere.
+  int64_t rows_of(const Value& value) const;
+  // Returns the rows of each image that this rank has, or all of them if it has whole images.
+  IndexRange image_rows_of(const Value& value) const;
+  // Returns the window of an op of a placed graph over what this rank has of the images.
+  ImageWindow window_of(const Graph& graph, const Op& op) const;
 };
 
 // Int32 tensors of a micro-batch that say where its documents lie (StageShape::documents): they
@@ -71,9 +80,27 @@ inline constexpr const char* kLargestLogits = "logits.max_H";
 // Scratch of a convolution's backward pass; it has so many bytes.
 std::string convolution_scratch_name(int64_t bytes);
 
-// Returns the name of the scratch that has the sums of a batch norm over this rank's own images,
-// before those of all ranks are gathered.
-std::string batch_norm_part_name(int64_t channels);
+// The blocks of rows whose sums a batch norm joins: the images, or, where the tp ranks share out
+// the rows of images, what each rank has of each image, in the order of the ranks.
+struct BatchNormBlocks {
+  int64_t all = 0;          // of all ranks
+  int64_t own = 0;          // of this rank
+  int64_t own_rows = 0;     // of each of these
+  int64_t rows = 0;         // of each block of all ranks
+  int64_t taller = 0;       // the first blocks, which have
+  int64_t taller_rows = 0;  // so many rows instead
+  std::string part_name;    // of the scratch that has the sums of this rank's own blocks
+  std::string sums_name;    // of the sums of the backward pass
+};
+BatchNormBlocks batch_norm_blocks(const Graph& graph, const Op& op, const TokenCounts& images);
+
+// The shape [images, rows, numbers of a row] of a redistributed value of images, of all ranks.
+Shape whole_images(const Value& value, int64_t images);
+// The scratch with which such a value is redistributed there and back; it has so many bytes. They
+// are those of the rank that needs most.
+std::string image_scratch_name(int64_t bytes);
+int64_t image_scratch_bytes(const Graph& graph, const Op& op, const TokenCounts& images,
+                            DType dtype);
 
 // The scratch in which sums over slices meet, by level of their tree.
 std::string slice_sum_name(int level);

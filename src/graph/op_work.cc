@@ -115,7 +115,9 @@ class WorkLister {
       case OpKind::LatentAttention:  // generates; no plan has it
       case OpKind::Count:
       case OpKind::Choose:
-      case OpKind::Redistribute:
+        break;
+      case OpKind::Redistribute:  // each rank copies its own rows into the halo
+        if (op_.change.to.kind == Placement::Kind::Halo) add_on_each(0.0);
         break;
     }
     return std::move(work_);
@@ -131,8 +133,7 @@ class WorkLister {
   int64_t rows_of(ValueId id) const {
     const Value& v = value(id);
     if (v.dims.front() == Axis::Visit) return visits();
-    const bool is_part = v.placement.tp == Placement::shard(0);
-    return (is_part ? tokens_.residual : tokens_.all) * v.inner_rows();
+    return tokens_.rows_of(v);
   }
   int64_t cols_of(ValueId id) const {
     const Value& v = value(id);
@@ -216,9 +217,7 @@ class WorkLister {
     const int64_t Q = rows_of(op_.outputs.front()), F = outputs_cols();
     const int64_t K = window_pixels() * cols_of(op_.inputs.front());
     forward({{Q, F, K}}, 0.0, 0);
-    const Op* before = producer_of(graph_, op_.inputs.front());
-    const bool is_first = before != nullptr && before->kind == OpKind::Pixels;
-    if (!is_first) input_grad({{Q, K, F}}, 0.0, 0);
+    if (!is_of_samples(graph_, op_.inputs.front())) input_grad({{Q, K, F}}, 0.0, 0);
     if (reads_input()) weight_grad({{F, K, Q, 1, size_of(shape_.grad)}}, 0.0, 0);
   }
   // y += scale (x a^T) b^T; W computes both inner results again.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "graph/layer_strategy.h"
 #include "graph/op_placement.h"
 
 namespace trireme {
@@ -44,6 +45,10 @@ class Placer {
   }
 
   ValueId redistributed(ValueId value, MeshAxis axis, Placement wanted) {
+    // A halo is made from the rows that the ranks have.
+    if (wanted.kind == Placement::Kind::Halo) {
+      value = redistributed(value, axis, Placement::shard(wanted.dim));
+    }
     const ValuePlacement is = placements_[size_t(value)];
     if (is.on(axis) == wanted) return value;
     const Redistribution change{is.on(axis), wanted};
@@ -99,20 +104,24 @@ class Placer {
   std::vector<ValuePlacement> placements_;
 };
 
-// Samples and losses, which are no matrices, are the same on all tp ranks.
-ValuePlacement border_placement(const Value& value, const StageShape& layout) {
+// Samples and losses, which are no matrices, are the same on all tp ranks. `has_cut_rows`: each
+// rank has some rows of every image, if the value has images.
+ValuePlacement border_placement(const Value& value, const StageShape& layout, bool has_cut_rows) {
   if (!is_matrix(value)) return {Placement::invariant()};
-  return {has_cut_columns(value) ? Placement::shard(1) : residual_placement(layout)};
+  const bool is_cut = has_cut_columns(value) || (has_images(value) && has_cut_rows);
+  return {is_cut ? Placement::shard(1) : residual_placement(layout)};
 }
 
 }  // namespace
 
 ValuePlacement input_placement(const Graph& graph, const StageShape& layout) {
-  return border_placement(graph.values[size_t(graph.input)], layout);
+  return border_placement(graph.values[size_t(graph.input)], layout,
+                          input_has_cut_rows(graph, layout.layers));
 }
 
 ValuePlacement output_placement(const Graph& graph, const StageShape& layout) {
-  return border_placement(graph.values[size_t(graph.output)], layout);
+  return border_placement(graph.values[size_t(graph.output)], layout,
+                          cuts_image_rows(graph, layout.layers));
 }
 
 Graph place(const Graph& graph, const StageShape& layout) { return Placer(graph, layout).run(); }

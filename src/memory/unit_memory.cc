@@ -1,5 +1,7 @@
 #include "memory/unit_memory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -62,8 +64,7 @@ class UnitPlanner {
 
   int64_t rows_of(const Value& value) const {
     if (value.dims.front() == Axis::Visit) return shard_.held_rows(tokens_.all);
-    const bool is_part = value.placement.tp == Placement::shard(0);
-    return (is_part ? tokens_.residual : tokens_.all) * value.inner_rows();
+    return tokens_.rows_of(value);
   }
   int64_t cols_of(const Value& value) const { return part_of(value.column_dims(), shard_).count; }
   const Value& value(ValueId id) const { return graph_.values[size_t(id)]; }
@@ -80,6 +81,12 @@ class UnitPlanner {
       name += letter_of(dim.axis);
       // Units have images of several shapes, and scratch of one name is one piece.
       if (dim.axis > Axis::Sample) name += std::to_string(dim.extent);
+    }
+    // Ranks that share out the rows of images have other parts of the same images.
+    if (lies_by_rows(value)) name += ".rows";
+    if (value.placement.tp.kind == Placement::Kind::Halo) {
+      const RowWindow& window = value.placement.tp.window;
+      name += fmt::format("{}s{}p{}", window.size, window.stride, window.padding);
     }
     return name;
   }
@@ -237,8 +244,7 @@ class UnitPlanner {
   // Nothing flows into tokens, or into what lies before the first unit.
   bool takes_gradient(ValueId id) {
     if (columns(id).buffer < 0) return false;
-    const Op* made_by = producer_of(graph_, id);
-    if (made_by != nullptr && made_by->kind == OpKind::Pixels) return false;
+    if (is_of_samples(graph_, id)) return false;
     return id != graph_.input || !is_first_;
   }
   InputGrad write_grad(ValueId id) {

@@ -14,7 +14,7 @@ int gathering_of(const Graph& graph, const Op& op) {
   if (!weight_grad_reads_input(graph, op)) return -1;
   for (const ValueId input : op.inputs) {
     const Op* made_by = producer_of(graph, input);
-    if (made_by != nullptr && made_by->kind == OpKind::Redistribute) {
+    if (made_by != nullptr && gathers(*made_by)) {
       return int(made_by - graph.ops.data());
     }
   }

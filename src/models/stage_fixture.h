@@ -172,6 +172,7 @@ struct Way {
   std::function<int32_t(int64_t)> token = {};  // of the whole micro-batch; empty: a pattern
   std::function<int32_t(int64_t)> target = {};
   ContextExchange context_exchange = ContextExchange::Ring;
+  std::vector<LayerRule> layers = {};
 };
 
 // A stage over tables of its own, each piece of memory filled with a pattern first: whoever reads
@@ -202,7 +203,8 @@ class TestStage {
                .ep = ep_.size(),
                .ep_rank = ep_.rank(),
                .again = way.again,
-               .documents = !way.documents.empty()},
+               .documents = !way.documents.empty(),
+               .layers = way.layers},
         layouts_(param_layouts(model, whole_model(model), shape_)),
         tables_(stage_tables(model, whole_model(model), shape_)),
         params_(memory(tables_.params)),

@@ -44,6 +44,7 @@ std::unique_ptr<OpBody> bind_op(const OpBinding& b) {
     case OpKind::CrossEntropy:
       return std::make_unique<LossBody>(b);
     case OpKind::Redistribute:
+      if (has_images(b.output_value())) return std::make_unique<RedistributeImagesBody>(b);
       return std::make_unique<RedistributeBody>(b);
     case OpKind::Pixels:
       return std::make_unique<PixelsBody>(b);

@@ -11,11 +11,10 @@ namespace {
 
 TokenCounts images_of(const OpBinding& b) { return {b.model(), b.shape()}; }
 
-ImageWindow window_of(const OpBinding& b) {
-  ImageWindow window = b.op().window;
-  window.images = images_of(b).residual;
-  return window;
-}
+ImageWindow window_of(const OpBinding& b) { return images_of(b).window_of(b.graph(), b.op()); }
+
+// What a rank takes of the images of the micro-batch: some images, or some rows of each.
+bool takes_rows(const OpBinding& b) { return lies_by_rows(b.output_value()); }
 
 InputGradAt input_grad_of(const OpBinding& b) { return {b.input_grad(), b.input_grad_addend()}; }
 
@@ -27,13 +26,16 @@ Write begin_sum(Ctx& ctx, const MatrixRef& addend, const MatrixRef& dest) {
   return Write::Accumulate;
 }
 
-TensorAt statistic(const OpBinding& b, const char* ending) {
+TensorAt statistic(const OpBinding& b, const std::string& ending) {
   return b.tensor(b.op().name + ending);
 }
 
-// A tensor of the backward pass. Its name ends in the number of channels.
-TensorAt backward_tensor(const OpBinding& b, const char* ending) {
-  return b.tensor(b.op().name + ending + std::to_string(b.output_value().dims.back().extent));
+BatchNormBlocks norm_blocks_of(const OpBinding& b) {
+  return batch_norm_blocks(b.graph(), b.op(), images_of(b));
+}
+
+std::string total_name(const OpBinding& b) {
+  return ".total_2x" + std::to_string(b.output_value().dims.back().extent);
 }
 
 template <typename T>
@@ -54,8 +56,10 @@ void write_pixels(Stream& stream, const uint8_t* bytes, int64_t stride, int64_t 
 }  // namespace
 
 PixelsBody::PixelsBody(const OpBinding& b)
-    : first_(images_of(b).first),
-      images_(images_of(b).residual),
+    : first_(takes_rows(b) ? 0 : images_of(b).first),
+      images_(takes_rows(b) ? images_of(b).all : images_of(b).residual),
+      first_byte_(images_of(b).image_rows_of(b.output_value()).begin *
+                  whole_images(b.output_value(), 1)[2]),
       sample_words_(b.model().sample_words()),
       scale_(pixel_scale_of(b.model())),
       words_(b.tokens()),
@@ -66,7 +70,7 @@ PixelsBody::PixelsBody(const OpBinding& b)
 void PixelsBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
   const MatrixRef y_PC = m(y_PC_);
   const int64_t stride = sample_words_ * int64_t(sizeof(int32_t));
-  const auto* bytes = static_cast<const uint8_t*>(m(words_).data) + first_ * stride;
+  const auto* bytes = static_cast<const uint8_t*>(m(words_).data) + first_ * stride + first_byte_;
   if (y_PC.dtype == DType::F32) {
     write_pixels<float>(ctx.stream, bytes, stride, images_, scale_, y_PC);
   } else {
@@ -112,8 +116,8 @@ void ConvolutionBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const Slo
 }
 
 BatchNormBody::BatchNormBody(const OpBinding& b)
-    : image_rows_(b.output_value().inner_rows()),
-      all_rows_(image_rows_ * images_of(b).all),
+    : blocks_(norm_blocks_of(b)),
+      all_rows_(b.output_value().inner_rows() * images_of(b).all),
       eps_(static_cast<float>(b.model().norm_eps)),
       gain_C_(b.vector(".gain")),
       bias_C_(b.vector(".bias")),
@@ -123,12 +127,12 @@ BatchNormBody::BatchNormBody(const OpBinding& b)
       y_PC_(b.output()),
       dy_PC_(b.output_grad()),
       dx_(input_grad_of(b)),
-      part_b2C_(b.tensor(batch_norm_part_name(b.output_value().dims.back().extent))),
+      part_b2C_(b.tensor(blocks_.part_name)),
       moments_B2C_(statistic(b, ".moments_B2C")),
       mean_C_(statistic(b, ".mean_C")),
       rstd_C_(statistic(b, ".rstd_C")),
-      sums_B2C_(backward_tensor(b, ".sums_B2x")),
-      total_2C_(backward_tensor(b, ".total_2x")),
+      sums_B2C_(b.tensor(blocks_.sums_name)),
+      total_2C_(statistic(b, total_name(b))),
       dgain_C_(b.vector_grad(".gain")),
       dbias_C_(b.vector_grad(".bias")),
       mean_sum_C_(b.vector_grad(".mean")),
@@ -155,10 +159,15 @@ void BatchNormBody::gather(Ctx& ctx, const SlotMemory& m, const TensorAt& all_B2
 void BatchNormBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
   const MatrixRef x_PC = m(x_PC_);
   if (info.training) {
-    ctx.kernels.batch_norm_moments(ctx.stream, {x_PC, image_rows_, own_sums(m, moments_B2C_)});
+    ctx.kernels.batch_norm_moments(ctx.stream, {x_PC, blocks_.own_rows, own_sums(m, moments_B2C_)});
     gather(ctx, m, moments_B2C_);
-    ctx.kernels.batch_norm_statistics(ctx.stream,
-                                      {m(moments_B2C_), image_rows_, eps_, m(mean_C_), m(rstd_C_)});
+    ctx.kernels.batch_norm_statistics(ctx.stream, {.moments_B2C = m(moments_B2C_),
+                                                   .block_rows = blocks_.rows,
+                                                   .eps = eps_,
+                                                   .mean_C = m(mean_C_),
+                                                   .rstd_C = m(rstd_C_),
+                                                   .taller_blocks = blocks_.taller,
+                                                   .taller_rows = blocks_.taller_rows});
   } else {
     take_running_statistics(ctx, m);
   }
@@ -170,7 +179,7 @@ void BatchNormBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMe
   const MatrixRef dy_PC = m(dy_PC_), x_PC = m(x_PC_), dx_PC = m(dx_.dest);
   const TensorRef mean_C = m(mean_C_), rstd_C = m(rstd_C_), total_2C = m(total_2C_);
   ctx.kernels.batch_norm_backward_sums(
-      ctx.stream, {dy_PC, x_PC, mean_C, rstd_C, image_rows_, own_sums(m, sums_B2C_)});
+      ctx.stream, {dy_PC, x_PC, mean_C, rstd_C, blocks_.own_rows, own_sums(m, sums_B2C_)});
   gather(ctx, m, sums_B2C_);
   ctx.kernels.batch_norm_backward_weight(ctx.stream, {m(sums_B2C_), total_2C});
   if (!dx_PC) return;
@@ -185,9 +194,16 @@ void BatchNormBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotM
                                     Write write) const {
   ctx.kernels.batch_norm_backward_weight(
       ctx.stream, {m(sums_B2C_), m(total_2C_), m(dgain_C_), m(dbias_C_), write});
-  ctx.kernels.batch_norm_statistics(
-      ctx.stream, {m(moments_B2C_), image_rows_, eps_, m(mean_C_), m(rstd_C_), m(mean_sum_C_),
-                   m(variance_sum_C_), write});
+  ctx.kernels.batch_norm_statistics(ctx.stream, {.moments_B2C = m(moments_B2C_),
+                                                 .block_rows = blocks_.rows,
+                                                 .eps = eps_,
+                                                 .mean_C = m(mean_C_),
+                                                 .rstd_C = m(rstd_C_),
+                                                 .mean_sum_C = m(mean_sum_C_),
+                                                 .variance_sum_C = m(variance_sum_C_),
+                                                 .write = write,
+                                                 .taller_blocks = blocks_.taller,
+                                                 .taller_rows = blocks_.taller_rows});
 }
 
 PoolBody::PoolBody(const OpBinding& b)
@@ -210,6 +226,40 @@ void PoolBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory&
   const PoolKind kind = averages_ ? PoolKind::Average : PoolKind::Max;
   const MatrixRef x_PC = averages_ ? MatrixRef{} : m(x_PC_);
   ctx.kernels.pool_backward(ctx.stream, {kind, window_, m(dy_QC_), x_PC, dx_PC, write});
+}
+
+RedistributeImagesBody::RedistributeImagesBody(const OpBinding& b)
+    : change_(b.op().change),
+      whole_(whole_images(b.output_value(), images_of(b).all)),
+      x_PC_(b.input()),
+      y_PC_(b.output()),
+      dy_PC_(b.output_grad()),
+      dx_PC_(b.input_grad()) {
+  TRIREME_CHECK(!b.input_grad_addend(), "a redistribution is the last to read its images");
+  const int64_t bytes = image_scratch_bytes(b.graph(), b.op(), images_of(b), x_PC_.dtype);
+  if (bytes > 0) scratch_ = b.tensor(image_scratch_name(bytes));
+}
+
+void RedistributeImagesBody::redistribute(Ctx& ctx, const SlotMemory& m,
+                                          const Redistribution& change, const MatrixAt& x_PC,
+                                          const MatrixAt& y_PC) const {
+  const auto part = [&](const MatrixAt& at, Placement placement) {
+    return TensorRef{m(at).data, at.dtype,
+                     local_shape(whole_, placement, ctx.tp.size(), ctx.tp.rank())};
+  };
+  const TensorRef scratch = m(scratch_);
+  const size_t bytes = scratch_ ? size_t(scratch.bytes()) : 0;
+  trireme::redistribute(ctx.tp, change, whole_, part(x_PC, change.from), part(y_PC, change.to),
+                        {static_cast<std::byte*>(scratch.data), bytes});
+}
+
+void RedistributeImagesBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
+  redistribute(ctx, m, change_, x_PC_, y_PC_);
+}
+
+void RedistributeImagesBody::backward_input(Ctx& ctx, const MicrobatchInfo&,
+                                            const SlotMemory& m) const {
+  if (dx_PC_) redistribute(ctx, m, backward_of(change_), dy_PC_, dx_PC_);
 }
 
 FlattenBody::FlattenBody(const OpBinding& b)

@@ -8,8 +8,9 @@
 namespace trireme {
 
 // The ops of nets of images. Legend: P pixels that an op reads, Q pixels that it makes, C channels,
-// F filters, K elements of a filter, B images of the micro-batch. Where the tp ranks share out the
-// images, P and Q count pixels of this rank's b images.
+// F filters, K elements of a filter, B blocks of a batch norm, such as the images of the
+// micro-batch. Where the tp ranks share out the images or their rows, P and Q count pixels of this
+// rank.
 
 // y = (byte - mean) * factor of the channel, rounded once: about 0 on average with a spread of
 // about 1.
@@ -20,6 +21,7 @@ class PixelsBody final : public OpBody {
 
  private:
   int64_t first_, images_;  // the first of this rank's images, and their number
+  int64_t first_byte_;      // of an image that this rank takes
   int64_t sample_words_;    // of one image
   PixelScale scale_;
   TensorAt words_;
@@ -47,7 +49,8 @@ class ConvolutionBody final : public OpBody {
 
 // y = (x - mean) * rstd * gain + bias by the statistics of the micro-batch; without training, by
 // the parameters mean and variance. Ranks with parts of the images gather the sums of every image,
-// so all of them have the statistics and gradients of one rank with all images.
+// so all of them have the statistics and gradients of one rank with all images. Ranks with some
+// rows of each image gather the sums of these: then statistics and gradients are the same on all.
 class BatchNormBody final : public OpBody {
  public:
   explicit BatchNormBody(const OpBinding& b);
@@ -58,17 +61,18 @@ class BatchNormBody final : public OpBody {
 
  private:
   void take_running_statistics(Ctx& ctx, const SlotMemory& m) const;
-  // Returns the memory for the sums over this rank's own images, from which gather() makes those of
-  // all images.
+  // Returns the memory for the sums over this rank's own blocks, from which gather() makes those of
+  // all blocks.
   TensorRef own_sums(const SlotMemory& m, const TensorAt& all_B2C) const;
   void gather(Ctx& ctx, const SlotMemory& m, const TensorAt& all_B2C) const;
 
-  int64_t image_rows_, all_rows_;  // of one image, and of all images of the micro-batch
+  BatchNormBlocks blocks_;
+  int64_t all_rows_;  // of all images of the micro-batch
   float eps_;
   TensorRef gain_C_, bias_C_, running_mean_C_, running_variance_C_;
   MatrixAt x_PC_, y_PC_, dy_PC_;
   InputGradAt dx_;
-  TensorAt part_b2C_;  // absent: this rank has all images
+  TensorAt part_b2C_;  // absent: this rank has all blocks
   TensorAt moments_B2C_, mean_C_, rstd_C_, sums_B2C_, total_2C_;
   TensorAt dgain_C_, dbias_C_, mean_sum_C_, variance_sum_C_;
 };
@@ -85,6 +89,23 @@ class PoolBody final : public OpBody {
   bool averages_;
   MatrixAt x_PC_, y_QC_, dy_QC_;
   InputGradAt dx_;
+};
+
+// y = x with another placement over tp, for images or their rows: a halo, whole images, ...
+class RedistributeImagesBody final : public OpBody {
+ public:
+  explicit RedistributeImagesBody(const OpBinding& b);
+  void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+  void backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
+
+ private:
+  void redistribute(Ctx& ctx, const SlotMemory& m, const Redistribution& change,
+                    const MatrixAt& x_PC, const MatrixAt& y_PC) const;
+
+  Redistribution change_;
+  Shape whole_;  // [images, rows, numbers of a row]
+  MatrixAt x_PC_, y_PC_, dy_PC_, dx_PC_;
+  TensorAt scratch_;
 };
 
 // y = x with all numbers of an image in one row.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <string>
 #include <vector>
@@ -16,6 +17,12 @@ struct LayerRule {
   LayerStrategy strategy = LayerStrategy::Tensor;
   friend auto operator<=>(const LayerRule&, const LayerRule&) = default;
 };
+
+// True if a rule has the strategy Spatial.
+inline bool cuts_image_rows(const std::vector<LayerRule>& rules) {
+  return std::any_of(rules.begin(), rules.end(),
+                     [](const LayerRule& rule) { return rule.strategy == LayerStrategy::Spatial; });
+}
 
 // Returns the rules as TOML, such as [{match = "conv*", strategy = "data"}].
 std::string layer_rules_text(const std::vector<LayerRule>& rules);

@@ -135,12 +135,12 @@ struct ChoiceTable<ContextExchange> {
 };
 
 // How the tp ranks share out a layer: each has all weights and a part of the samples, or a part of
-// the weights and all samples.
-enum class LayerStrategy : uint8_t { Data, Tensor };
+// the weights and all samples, or all weights and a part of the rows of each image.
+enum class LayerStrategy : uint8_t { Data, Tensor, Spatial };
 template <>
 struct ChoiceTable<LayerStrategy> {
-  static constexpr std::string_view names[] = {"data", "tensor"};
-  static constexpr LayerStrategy last = LayerStrategy::Tensor;
+  static constexpr std::string_view names[] = {"data", "tensor", "spatial"};
+  static constexpr LayerStrategy last = LayerStrategy::Spatial;
 };
 
 // Fit: the planner chooses the values one by one.

@@ -329,8 +329,10 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
       "layers", parallel.layers, kResults,
       "how the tp ranks share out layers: a list of patterns for their names, in which * stands "
       "for any text; the first pattern that matches decides; data: every rank has all weights of "
-      "the layer and some of the samples; tensor: some of the weights and all samples; empty: data "
-      "for convolutions, tensor for every other layer");
+      "the layer and some of the samples; tensor: some of the weights and all samples; spatial: "
+      "all "
+      "weights and some of the rows of each image, for convolutions; empty: data for convolutions, "
+      "tensor for every other layer");
   list.add("sequence", parallel.sequence, kResults,
            "sequence parallelism: the tp ranks also split the residual stream along the sequence");
   list.add("tp_overlap", parallel.tp_overlap, kMesh,

@@ -349,10 +349,12 @@ void image_run_rules(ConfigRules& rules, const RunConfig& config) {
   if (!is_net) return;
   rules.require(config.parallel.cp == 1, "parallel.cp", "cannot cut an image", "set it to 1");
   const int64_t images = config.batch.micro_sequences, tp = config.parallel.tp;
+  const bool may_be_uneven = images < 1 || tp < 1 || cuts_image_rows(config.parallel.layers);
   rules.require(
-      images < 1 || tp < 1 || images % tp == 0, "batch.micro_sequences",
+      may_be_uneven || images % tp == 0, "batch.micro_sequences",
       fmt::format("must be a multiple of parallel.tp = {}, whose ranks share out the images", tp),
-      fmt::format("try {}", (images / std::max<int64_t>(tp, 1) + 1) * tp));
+      fmt::format("try {}, or share out the rows of images by parallel.layers (\"spatial\")",
+                  (images / std::max<int64_t>(tp, 1) + 1) * tp));
   rules.require(!config.parallel.sequence, "parallel.sequence",
                 "splits sequences of tokens; images are parts over tp without it",
                 "set parallel.sequence = false");

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "collectives/move_collective.h"
+#include "sharding/halo.h"
 
 namespace trireme {
 namespace {
@@ -203,6 +204,8 @@ void redistribute(Group& group, const Redistribution& change, const Shape& globa
   TRIREME_CHECK(
       int64_t(scratch.size()) >= redistribute_scratch_bytes(change, global, x.dtype, group.size()),
       "redistribute needs more scratch");
+  if (to.kind == Kind::Halo) return fetch_halo(group, to, global, x, y, scratch, site);
+  if (from.kind == Kind::Halo) return return_halo(group, from, global, x, y, scratch, site);
   const Change c{group, global, x, y, scratch, site};
   const bool whole = from.kind == Kind::Replicate || from.kind == Kind::Invariant;
   switch (to.kind) {
@@ -217,30 +220,9 @@ void redistribute(Group& group, const Redistribution& change, const Shape& globa
     case Kind::Partial:
       if (whole) return keep_on_rank_0(c);
       return from.kind == Kind::Shard ? surround_with_zeros(c, from.dim) : copy(c);
+    case Kind::Halo:
+      return;
   }
-}
-
-int64_t redistribute_scratch_bytes(const Redistribution& change, const Shape& global, DType dtype,
-                                   int group_size) {
-  const auto [from, to] = change;
-  const auto bytes_of = [&](Placement p) {
-    return local_shape(global, p, group_size, 0).num_elements() * size_of(dtype);
-  };
-  const auto rows_before = [&](Placement p, int dim) {
-    return along(local_shape(global, p, group_size, 0), dim, dtype).outer;
-  };
-  const bool to_whole = to.kind == Kind::Replicate || to.kind == Kind::Invariant;
-  if (from.kind == Kind::Shard && to_whole) {
-    return rows_before(to, from.dim) > 1 ? bytes_of(to) : 0;
-  }
-  if (from.kind == Kind::Partial && to.kind == Kind::Shard) {
-    return rows_before(from, to.dim) > 1 ? bytes_of(from) : 0;
-  }
-  if (from.kind == Kind::Shard && to.kind == Kind::Shard && from.dim != to.dim) {
-    return (rows_before(from, to.dim) > 1 ? bytes_of(from) : 0) +
-           (rows_before(to, from.dim) > 1 ? bytes_of(to) : 0);
-  }
-  return 0;
 }
 
 }  // namespace trireme

@@ -5,80 +5,14 @@
 #include <gtest/gtest.h>
 
 #include "graph/param_table.h"
+#include "hybrid_net.h"
 #include "layout_case.h"
 #include "layout_laws.h"
-#include "layout_run.h"
 #include "planner/make_plan.h"
-#include "predict/predict.h"
 #include "schema/image_net.h"
 
 namespace trireme {
 namespace {
-
-struct HybridNet {
-  ModelFamily family = ModelFamily::AlexNet;
-  int64_t layers = 6;
-  int64_t image_size = 63;
-};
-constexpr HybridNet kAlexNet = {};
-constexpr HybridNet kVgg16 = {ModelFamily::Vgg16, 14, 32};
-constexpr HybridNet kConvNet = {ModelFamily::ConvNet, 3, 16};
-constexpr HybridNet kResNet = {ModelFamily::ResNet50, 4, 32};
-
-struct Layout {
-  int dp = 1, tp = 1, pp = 1, zero = 0;
-  ScheduleKind schedule = ScheduleKind::OneFOneB;
-  Recompute recompute = Recompute::None;
-  std::vector<LayerRule> layers = {};
-  int64_t images = 8;  // of a micro-batch
-};
-
-constexpr int64_t kClasses = 10;
-
-RunConfig hybrid_config_of(const HybridNet& net, const Layout& layout) {
-  RunConfig config;
-  config.model.family = net.family;
-  config.model.layers = net.layers;
-  config.model.image_size = net.image_size;
-  config.model.image_channels = 3;
-  config.model.vocab_size = kClasses;
-  config.model.seq_len = 1;
-  config.data.source = DataSource::Synthetic;
-  config.batch.micro_sequences = layout.images;
-  config.batch.global_sequences = 2 * layout.images;
-  config.parallel.dp = layout.dp;
-  config.parallel.tp = layout.tp;
-  config.parallel.pp = layout.pp;
-  config.parallel.zero = layout.zero;
-  config.parallel.schedule = layout.schedule;
-  config.parallel.layers = layout.layers;
-  config.memory.recompute = layout.recompute;
-  config.precision.compute = ComputeChoice::Fp32;
-  config.run.reproducible = Reproducible::Layout;
-  config.run.threads_per_rank = 1;
-  return config;
-}
-
-RunPlan plan_of_hybrid(const HybridNet& net, const Layout& layout) {
-  Result<RunPlan> plan = make_plan(hybrid_config_of(net, layout), {});
-  TRIREME_CHECK(plan.ok(), plan.error().message);
-  return *plan;
-}
-
-LayoutRun run_of(const RunPlan& plan, int steps) {
-  const LayoutRun run = run_layout(plan, {.end = steps, .lr = 1e-3});
-  EXPECT_EQ(run.differences, "");
-  return run;
-}
-
-void expect_near_one_rank(const HybridNet& net, const std::vector<Layout>& layouts) {
-  const LayoutRun one = run_of(plan_of_hybrid(net, {}), 2);
-  for (const Layout& layout : layouts) {
-    SCOPED_TRACE(testing::Message() << "dp " << layout.dp << ", tp " << layout.tp << ", pp "
-                                    << layout.pp << ", zero " << layout.zero);
-    expect_near(run_of(plan_of_hybrid(net, layout), 2), one);
-  }
-}
 
 TEST(ParityOfHybridNets, NetsWithBatchNorm) {
   expect_near_one_rank(kConvNet, {{.tp = 2},
@@ -106,15 +40,15 @@ TEST(ParityOfHybridNets, StatisticsOfBatchNormsHaveTheBitsOfOneRank) {
 
 // A feature is dropped by the number of its image, so no layout changes which are.
 TEST(ParityOfHybridNets, DropoutLeavesTheBitsOfOneRankOnEveryLayout) {
-  const auto run = [](const Layout& layout, double dropout) {
+  const auto run = [](const HybridLayout& layout, double dropout) {
     RunConfig config = hybrid_config_of(kAlexNet, layout);
     config.model.dropout = dropout;
     return run_of(make_plan(config, {}).value(), 1);
   };
   const LayoutRun one = run({}, 0.5);
   EXPECT_NE(one.losses, run({}, 0.0).losses);
-  for (const Layout& layout :
-       {Layout{.dp = 2, .zero = 2}, Layout{.pp = 2, .recompute = Recompute::Full}}) {
+  for (const HybridLayout& layout :
+       {HybridLayout{.dp = 2, .zero = 2}, HybridLayout{.pp = 2, .recompute = Recompute::Full}}) {
     const LayoutRun other = run(layout, 0.5);
     EXPECT_EQ(other.losses, one.losses);
     EXPECT_EQ(other.weights, one.weights);
@@ -124,18 +58,6 @@ TEST(ParityOfHybridNets, DropoutLeavesTheBitsOfOneRankOnEveryLayout) {
   const Result<RunPlan> refused = make_plan(cut, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("model.dropout"), std::string::npos);
-}
-
-// Bytes that all ranks send in a step over all axes but the one that joins losses and norms.
-int64_t planned_bytes(const RunPlan& plan) {
-  int64_t bytes = 0;
-  for (int position = 0; position < plan.num_ranks(); ++position) {
-    for (const auto& [axis, sent] :
-         predict_traffic(plan, rank_plan(plan, position), plan.num_ranks())) {
-      if (axis != "world") bytes += sent;
-    }
-  }
-  return bytes;
 }
 
 int64_t params_of(const ModelSpec& model, const std::string& ending) {

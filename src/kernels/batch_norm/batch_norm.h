@@ -22,7 +22,8 @@ struct BatchNormMomentsArgs {
 void batch_norm_moments_ref(Stream& stream, const BatchNormMomentsArgs& args);
 void check_batch_norm_moments(const BatchNormMomentsArgs& args);  // throws ContractError
 
-// Joins the moments of all blocks. Inference needs the mean over many batches of the mean and of
+// Joins the moments of all blocks. Ranks that share out the rows of images may have blocks of two
+// heights. Inference needs the mean over many batches of the mean and of
 // the unbiased variance (the sum of squares over R - 1; over 1 if R = 1). So both are added up like
 // a gradient.
 struct BatchNormStatisticsArgs {
@@ -34,6 +35,14 @@ struct BatchNormStatisticsArgs {
   TensorRef mean_sum_C;      // fp32, written or added to; absent: not needed
   TensorRef variance_sum_C;  // the same
   Write write = Write::Overwrite;
+  int64_t taller_blocks = 0;  // the first blocks, of which each has
+  int64_t taller_rows = 0;    // so many rows instead
+
+  // Returns the rows of the first `block` blocks.
+  int64_t rows_before(int64_t block) const {
+    const int64_t taller = block < taller_blocks ? block : taller_blocks;
+    return taller * taller_rows + (block - taller) * block_rows;
+  }
 };
 void batch_norm_statistics_ref(Stream& stream, const BatchNormStatisticsArgs& args);
 void check_batch_norm_statistics(const BatchNormStatisticsArgs& args);  // throws ContractError

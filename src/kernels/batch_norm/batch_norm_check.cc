@@ -32,7 +32,10 @@ void check_batch_norm_moments(const BatchNormMomentsArgs& args) {
 
 void check_batch_norm_statistics(const BatchNormStatisticsArgs& args) {
   const int64_t cols = check_joined(args.moments_B2C);
-  check_argument(args.block_rows > 0, "a block of a batch norm has rows");
+  const bool has_rows = args.block_rows > 0 && (args.taller_blocks == 0 || args.taller_rows > 0);
+  check_argument(has_rows, "a block of a batch norm has rows");
+  check_argument(args.taller_blocks >= 0 && args.taller_blocks <= args.moments_B2C.shape[0],
+                 "the taller blocks of a batch norm are some of its blocks");
   check_statistics(args.mean_C, args.rstd_C, cols);
   check_if_present("sum of means", args.mean_sum_C, cols, DType::F32);
   check_if_present("sum of variances", args.variance_sum_C, cols, DType::F32);

@@ -99,7 +99,7 @@ void block_sums(const BatchNormBackwardSumsArgs& args, int64_t block, int64_t ch
 }
 
 // Joins the blocks of 16 channels by a binary tree over their numbers: neighbours first. join(a, b,
-// blocks of a, blocks of b).
+// the first block of a, that of b, and the one behind b).
 template <typename Lanes, typename Join>
 TRIREME_INLINE Pair join_blocks(const float* sums, int64_t blocks, int64_t cols, Lanes lanes,
                                 Join&& join) {
@@ -109,7 +109,8 @@ TRIREME_INLINE Pair join_blocks(const float* sums, int64_t blocks, int64_t cols,
     Pair sum{load(first, lanes), load(first + cols, lanes)};
     int i = 0;
     for (; (block >> i & 1) != 0; ++i) {
-      sum = join(level[i], sum, int64_t{1} << i, int64_t{1} << i);
+      const int64_t end = block + 1, count = int64_t{1} << i;
+      sum = join(level[i], sum, end - 2 * count, end - count, end);
     }
     level[i] = sum;
   }
@@ -117,8 +118,9 @@ TRIREME_INLINE Pair join_blocks(const float* sums, int64_t blocks, int64_t cols,
   int64_t joined = 0;
   for (int i = 0; blocks >> i != 0; ++i) {
     if ((blocks >> i & 1) == 0) continue;
-    sum = joined == 0 ? level[i] : join(level[i], sum, int64_t{1} << i, joined);
-    joined += int64_t{1} << i;
+    const int64_t first = blocks - joined, count = int64_t{1} << i;
+    sum = joined == 0 ? level[i] : join(level[i], sum, first - count, first, blocks);
+    joined += count;
   }
   return sum;
 }
@@ -178,12 +180,14 @@ void batch_norm_moments(Stream& stream, const BatchNormMomentsArgs& args) {
 void batch_norm_statistics(Stream&, const BatchNormStatisticsArgs& args) {
   check_batch_norm_statistics(args);
   const int64_t blocks = args.moments_B2C.shape[0], cols = args.moments_B2C.shape[2];
-  const float block_rows = float(args.block_rows), rows = float(blocks * args.block_rows);
+  const float rows = float(args.rows_before(blocks));
   for_each_vector(cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
     const Pair all = join_blocks(
         args.moments_B2C.as<float>() + c, blocks, cols, lanes,
-        [&](Pair a, Pair b, int64_t a_blocks, int64_t b_blocks) TRIREME_INLINE_LAMBDA {
-          return join_moments(a, float(a_blocks) * block_rows, b, float(b_blocks) * block_rows);
+        [&](Pair a, Pair b, int64_t first, int64_t middle, int64_t end) TRIREME_INLINE_LAMBDA {
+          const int64_t before_b = args.rows_before(middle);
+          return join_moments(a, float(before_b - args.rows_before(first)), b,
+                              float(args.rows_before(end) - before_b));
         });
     const F32x16 variance = all.second / broadcast(rows);
     store(args.mean_C.as<float>() + c, all.first, lanes);
@@ -221,10 +225,11 @@ void batch_norm_backward_weight(Stream&, const BatchNormBackwardWeightArgs& args
   const int64_t blocks = args.sums_B2C.shape[0], cols = args.sums_B2C.shape[2];
   float* total_C = args.total_2C.as<float>();
   for_each_vector(cols, [&](int64_t c, auto lanes) TRIREME_INLINE_LAMBDA {
-    const Pair all = join_blocks(args.sums_B2C.as<float>() + c, blocks, cols, lanes,
-                                 [&](Pair a, Pair b, int64_t, int64_t) TRIREME_INLINE_LAMBDA {
-                                   return Pair{a.first + b.first, a.second + b.second};
-                                 });
+    const Pair all =
+        join_blocks(args.sums_B2C.as<float>() + c, blocks, cols, lanes,
+                    [&](Pair a, Pair b, int64_t, int64_t, int64_t) TRIREME_INLINE_LAMBDA {
+                      return Pair{a.first + b.first, a.second + b.second};
+                    });
     store(total_C + c, all.first, lanes);
     store(total_C + cols + c, all.second, lanes);
     const auto add = [&](const TensorRef& sum_C, F32x16 sum) TRIREME_INLINE_LAMBDA {

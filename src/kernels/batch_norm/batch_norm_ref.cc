@@ -37,14 +37,17 @@ void batch_norm_statistics_ref(Stream&, const BatchNormStatisticsArgs& args) {
   check_batch_norm_statistics(args);
   const TensorRef& moments = args.moments_B2C;
   const int64_t blocks = moments.shape[0], cols = moments.shape[2];
-  const double rows = double(blocks * args.block_rows);
+  const double rows = double(args.rows_before(blocks));
+  const auto rows_of = [&](int64_t b) {
+    return double(args.rows_before(b + 1) - args.rows_before(b));
+  };
   for (int64_t c = 0; c < cols; ++c) {
     double mean = 0.0, squares = 0.0;
-    for (int64_t b = 0; b < blocks; ++b) mean += read(moments, at(moments, b, 0, c));
-    mean /= double(blocks);
+    for (int64_t b = 0; b < blocks; ++b) mean += rows_of(b) * read(moments, at(moments, b, 0, c));
+    mean /= rows;
     for (int64_t b = 0; b < blocks; ++b) {
       squares += read(moments, at(moments, b, 1, c)) +
-                 double(args.block_rows) * std::pow(read(moments, at(moments, b, 0, c)) - mean, 2);
+                 rows_of(b) * std::pow(read(moments, at(moments, b, 0, c)) - mean, 2);
     }
     write(args.mean_C, c, mean);
     write(args.rstd_C, c, 1.0 / std::sqrt(squares / rows + double(args.eps)));

@@ -116,6 +116,41 @@ TEST(BatchNorm, BitsDoNotDependOnHowManyBlocksACallSums) {
   }
 }
 
+// Ranks that have unequal numbers of rows of every image: blocks of two heights have the statistics
+// of all rows.
+TEST(BatchNorm, StatisticsOfBlocksOfTwoHeightsAreThoseOfAllRows) {
+  Teams teams;
+  for (const auto& [taller, others] : {std::pair{1, 2}, {2, 1}, {3, 4}, {5, 5}, {4, 0}}) {
+    const int64_t rows = taller * 5 + others * 4, blocks = taller + others;
+    const BatchNormCase all{DType::F32, {1, rows, 19}};
+    Operands want(all), reference(all);
+    run(cpu_kernels(supported_isas().back()), teams.of_1, all, want, 1);
+    for (const bool is_reference : {false, true}) {
+      const KernelTable& kernels =
+          is_reference ? reference_kernels() : cpu_kernels(supported_isas().back());
+      Operands got({DType::F32, {blocks, 1, 19}});
+      const auto moments = [&](int64_t first_row, int64_t block, int64_t count, int64_t height) {
+        if (count == 0) return;
+        kernels.batch_norm_moments(teams.of_1, {rows_of(want.x, first_row, count * height), height,
+                                                got.blocks(block, count)});
+      };
+      moments(0, 0, taller, 5);
+      moments(taller * 5, taller, others, 4);
+      kernels.batch_norm_statistics(teams.of_1, {.moments_B2C = got.blocks(0, blocks),
+                                                 .block_rows = 4,
+                                                 .mean_C = got.mean.row(),
+                                                 .rstd_C = got.rstd.row(),
+                                                 .mean_sum_C = got.mean_sum.row(),
+                                                 .variance_sum_C = got.variance_sum.row(),
+                                                 .taller_blocks = taller,
+                                                 .taller_rows = 5});
+      expect_near(got.mean, want.mean, 1e-6, "mean");
+      expect_near(got.rstd, want.rstd, 1e-5, "rstd");
+      expect_near(got.variance_sum, want.variance_sum, 1e-6, "sum of variances");
+    }
+  }
+}
+
 TEST(BatchNorm, NormalizedChannelsHaveTheMomentsOfGainAndBias) {
   Teams teams;
   const BatchNormCase c{DType::F32, {4, 100, 33}};

@@ -16,15 +16,22 @@ struct ConvolutionShape {
 // Windows of one pixel, of the whole image and larger than it, strides that leave pixels out and
 // strides that leave remainders without a filter's element, images that are not square, groups,
 // elements of filters that miss every multiple of a vector, a panel and a block of k, and pixels
-// with more channels than a block of k.
+// with more channels than a block of k. The last ones have bands of rows: the first, the last and
+// inner ones of an image, and one with a row that no window reads.
 inline constexpr ConvolutionShape kConvolutionShapes[] = {
-    {{1, 1, 1, 1, 1, 0}, 1, 1},    {{2, 4, 3, 1, 1, 0}, 5, 7},     {{1, 5, 4, 3, 1, 1}, 3, 4},
-    {{2, 5, 5, 3, 1, 1}, 16, 16},  {{1, 4, 4, 4, 1, 0}, 2, 3},     {{1, 2, 3, 3, 1, 2}, 3, 2},
-    {{2, 7, 6, 3, 2, 1}, 4, 5},    {{1, 9, 9, 5, 4, 2}, 3, 6},     {{2, 5, 6, 1, 2, 0}, 3, 5},
-    {{1, 7, 7, 2, 3, 0}, 2, 3},    {{1, 12, 11, 11, 4, 2}, 3, 8},  {{2, 6, 5, 3, 1, 1}, 8, 12, 4},
-    {{1, 6, 7, 3, 2, 1}, 6, 6, 3}, {{3, 4, 4, 3, 1, 1}, 4, 4, 4},  {{1, 3, 3, 1, 1, 0}, 6, 4, 2},
-    {{1, 3, 3, 3, 1, 1}, 130, 70}, {{1, 14, 13, 3, 1, 1}, 33, 17}, {{1, 2, 3, 3, 1, 1}, 512, 5},
-    {{1, 2, 2, 3, 1, 1}, 3, 1024},
+    {{1, 1, 1, 1, 1, 0}, 1, 1},          {{2, 4, 3, 1, 1, 0}, 5, 7},
+    {{1, 5, 4, 3, 1, 1}, 3, 4},          {{2, 5, 5, 3, 1, 1}, 16, 16},
+    {{1, 4, 4, 4, 1, 0}, 2, 3},          {{1, 2, 3, 3, 1, 2}, 3, 2},
+    {{2, 7, 6, 3, 2, 1}, 4, 5},          {{1, 9, 9, 5, 4, 2}, 3, 6},
+    {{2, 5, 6, 1, 2, 0}, 3, 5},          {{1, 7, 7, 2, 3, 0}, 2, 3},
+    {{1, 12, 11, 11, 4, 2}, 3, 8},       {{2, 6, 5, 3, 1, 1}, 8, 12, 4},
+    {{1, 6, 7, 3, 2, 1}, 6, 6, 3},       {{3, 4, 4, 3, 1, 1}, 4, 4, 4},
+    {{1, 3, 3, 1, 1, 0}, 6, 4, 2},       {{1, 3, 3, 3, 1, 1}, 130, 70},
+    {{1, 14, 13, 3, 1, 1}, 33, 17},      {{1, 2, 3, 3, 1, 1}, 512, 5},
+    {{1, 2, 2, 3, 1, 1}, 3, 1024},       {{2, 4, 5, 3, 1, 1, 3, 1}, 16, 9},
+    {{2, 3, 6, 3, 2, 1, 2, 0}, 5, 7},    {{1, 5, 6, 3, 2, 1, 2, 0}, 4, 6, 2},
+    {{1, 9, 12, 7, 2, 3, 3, 3}, 3, 8},   {{2, 5, 4, 1, 2, 0, 2, 0}, 4, 4},
+    {{1, 19, 11, 11, 4, 2, 3, 0}, 3, 8},
 };
 
 // A convolution that a net has `count` times.

@@ -12,7 +12,7 @@ void check_shapes(const ImageWindow& window, int64_t groups, const MatrixRef& x_
       window.size >= 1 && window.stride >= 1 && window.padding >= 0 && window.padding < window.size,
       "a window has a size and a stride of 1 or more, and less padding than its size");
   const int64_t zeros = 2 * window.padding;
-  TRIREME_CHECK(window.size <= window.height + zeros && window.size <= window.width + zeros,
+  TRIREME_CHECK(window.fits_rows() && window.size <= window.width + zeros,
                 fmt::format("a window of {} with padding {} does not fit images of {} x {}",
                             window.size, window.padding, window.height, window.width));
   TRIREME_CHECK(groups >= 1 && x_PC.cols % groups == 0 && y_QF.cols % groups == 0,

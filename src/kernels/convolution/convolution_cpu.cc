@@ -57,7 +57,7 @@ Patches<T> patches_of(const ImageWindow& window, const MatrixRef& x_PC, int64_t 
           .window_height = window.size,
           .window_width = window.size,
           .stride = window.stride,
-          .top = -window.padding,
+          .top = -window.padding_above(),
           .left = -window.padding};
 }
 
@@ -105,12 +105,12 @@ void backward_weight(Stream& stream, const ConvolutionBackwardWeightArgs& args) 
 // elements `first`, `first + stride`, ... of the filter met them, so their gradients are a
 // convolution of stride 1 over the output's gradients with these elements in reverse order.
 struct Remainder {
-  Remainder(const ImageWindow& window, int64_t extent, int64_t remainder)
+  Remainder(const ImageWindow& window, int64_t extent, int64_t padding, int64_t remainder)
       : begin(remainder),
         pixels((extent - remainder + window.stride - 1) / window.stride),
-        first((remainder + window.padding) % window.stride),
+        first((remainder + padding) % window.stride),
         count(first < window.size ? (window.size - first + window.stride - 1) / window.stride : 0),
-        start((remainder + window.padding - first) / window.stride - (count - 1)) {}
+        start((remainder + padding - first) / window.stride - (count - 1)) {}
   int64_t element(int64_t i, const ImageWindow& window) const {
     return first + (count - 1 - i) * window.stride;
   }
@@ -188,8 +188,8 @@ void backward_input(Stream& stream, const ConvolutionBackwardInputArgs& args) {
     T* const turned = reinterpret_cast<T*>(scratch);
     float* const gradients = reinterpret_cast<float*>(scratch + filter_bytes);
     for (int64_t r = 0; r < window.stride * window.stride; ++r) {
-      const Remainder down(window, window.height, r / window.stride);
-      const Remainder across(window, window.width, r % window.stride);
+      const Remainder down(window, window.height, window.padding_above(), r / window.stride);
+      const Remainder across(window, window.width, window.padding, r % window.stride);
       if (down.pixels <= 0 || across.pixels <= 0) continue;
       if (down.count * across.count == 0) {
         spread<T>(stream, args, g, down, across, nullptr);

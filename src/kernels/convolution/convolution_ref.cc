@@ -16,7 +16,7 @@ void for_each_product(const ImageWindow& w, int64_t groups, int64_t channels, in
   for (int64_t q = 0; q < w.out_pixels(); ++q) {
     const int64_t image = q / out_width / out_height;
     for (int64_t k = 0; k < w.size * w.size; ++k) {
-      const int64_t y = q / out_width % out_height * w.stride + k / w.size - w.padding;
+      const int64_t y = q / out_width % out_height * w.stride + k / w.size - w.padding_above();
       const int64_t x = q % out_width * w.stride + k % w.size - w.padding;
       if (y < 0 || y >= w.height || x < 0 || x >= w.width) continue;
       const int64_t p = (image * w.height + y) * w.width + x;

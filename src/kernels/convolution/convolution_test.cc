@@ -14,7 +14,8 @@ struct ConvolutionCase {
     return std::string(name_of(dtype)) + " " + std::to_string(w.images) + " of " +
            std::to_string(w.height) + " x " + std::to_string(w.width) + ", window " +
            std::to_string(w.size) + "/" + std::to_string(w.stride) + "+" +
-           std::to_string(w.padding) + ", " + std::to_string(shape.channels) + " to " +
+           std::to_string(w.padding) + ", band of " + std::to_string(w.band_rows) + "+" +
+           std::to_string(w.band_padding) + ", " + std::to_string(shape.channels) + " to " +
            std::to_string(shape.filters) + " in " + std::to_string(shape.groups);
   }
 };
@@ -228,6 +229,8 @@ TEST(Convolution, WrongShapesAreRefused) {
   refused([](ConvolutionShape& s) { s.window.padding = 3; });
   refused([](ConvolutionShape& s) { s.window.size = 8; });
   refused([](ConvolutionShape& s) { s.window.stride = 0; });
+  refused([](ConvolutionShape& s) { s.window.band_rows = 9; });
+  refused([](ConvolutionShape& s) { s.window.band_rows = s.window.band_padding = 3; });
   refused([](ConvolutionShape& s) { s.groups = 3; });
 }
 

@@ -12,7 +12,7 @@ void check_shapes(const ImageWindow& window, const MatrixRef& x_PC, const Matrix
                  "a pooled window has a size and a stride of 1 or more, and at most half its size "
                  "as padding, so that it always has a pixel");
   const int64_t zeros = 2 * window.padding;
-  TRIREME_CHECK(window.size <= window.height + zeros && window.size <= window.width + zeros,
+  TRIREME_CHECK(window.fits_rows() && window.size <= window.width + zeros,
                 fmt::format("a window of {} with padding {} does not fit images of {} x {}",
                             window.size, window.padding, window.height, window.width));
   check_float("x", x_PC);

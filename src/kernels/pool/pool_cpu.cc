@@ -9,7 +9,8 @@ struct Inside {
   int64_t first_row, end_row, first_col, end_col;
 };
 TRIREME_INLINE Inside inside(const ImageWindow& w, int64_t out_row, int64_t out_col) {
-  const int64_t row = out_row * w.stride - w.padding, col = out_col * w.stride - w.padding;
+  const int64_t row = out_row * w.stride - w.padding_above();
+  const int64_t col = out_col * w.stride - w.padding;
   return {row < 0 ? 0 : row, row + w.size < w.height ? row + w.size : w.height, col < 0 ? 0 : col,
           col + w.size < w.width ? col + w.size : w.width};
 }
@@ -87,9 +88,9 @@ void backward_band(const PoolBackwardArgs& args, const Band& band, float* sums) 
   const ImageWindow& w = args.window;
   const int64_t out_height = w.out_height(), out_width = w.out_width();
   const int64_t before =
-      band.first_row + w.padding - w.size;  // windows from here on do not reach it
+      band.first_row + w.padding_above() - w.size;  // windows from here on do not reach it
   const int64_t first = before < 0 ? 0 : before / w.stride + 1;
-  const int64_t last = (band.end_row - 1 + w.padding) / w.stride;
+  const int64_t last = (band.end_row - 1 + w.padding_above()) / w.stride;
   const int64_t end = last < out_height ? last + 1 : out_height;
   const T* image = args.kind == PoolKind::Max
                        ? args.x_PC.row<const T>(band.image * w.height * w.width) + band.channel

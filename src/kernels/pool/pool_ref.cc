@@ -13,7 +13,7 @@ void for_each_pixel(const ImageWindow& w, int64_t q, Body&& body) {
   const int64_t out_height = w.out_height(), out_width = w.out_width();
   const int64_t image = q / out_width / out_height;
   for (int64_t k = 0; k < w.size * w.size; ++k) {
-    const int64_t y = q / out_width % out_height * w.stride + k / w.size - w.padding;
+    const int64_t y = q / out_width % out_height * w.stride + k / w.size - w.padding_above();
     const int64_t x = q % out_width * w.stride + k % w.size - w.padding;
     if (y < 0 || y >= w.height || x < 0 || x >= w.width) continue;
     body((image * w.height + y) * w.width + x);
