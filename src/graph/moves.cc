@@ -8,10 +8,10 @@
 #include "graph/axis_part.h"
 #include "graph/backward_reads.h"
 #include "graph/fuse.h"
+#include "graph/image_tensors.h"
 #include "graph/layer_keep.h"
 #include "graph/model_graphs.h"
 #include "graph/op_placement.h"
-#include "graph/op_tensors.h"
 #include "graph/param_table.h"
 
 namespace trireme {

@@ -6,10 +6,10 @@
 
 #include "graph/axis_part.h"
 #include "graph/backward_reads.h"
+#include "graph/image_tensors.h"
 #include "graph/op_placement.h"
 #include "schema/convolution_scratch.h"
 #include "schema/image_band.h"
-#include "schema/redistribution_scratch.h"
 
 namespace trireme {
 namespace {
@@ -367,42 +367,6 @@ std::string ahead_prefix(const Op& op) {
 
 std::string convolution_scratch_name(int64_t bytes) {
   return fmt::format("convolution.scratch_{}", bytes);
-}
-
-BatchNormBlocks batch_norm_blocks(const Graph& graph, const Op& op, const TokenCounts& images) {
-  const Value& x = graph.values[size_t(op.inputs.front())];
-  const int64_t channels = x.dims.back().extent;
-  BatchNormBlocks blocks;
-  blocks.part_name = fmt::format("batch_norm.part_b2x{}", channels);
-  blocks.sums_name = fmt::format("{}.sums_B2x{}", op.name, channels);
-  blocks.all = images.all;
-  blocks.own = x.placement.tp == Placement::shard(0) ? images.residual : images.all;
-  blocks.own_rows = blocks.rows = x.inner_rows();
-  if (!lies_by_rows(x)) return blocks;
-  const int64_t extent = x.dims[1].extent, width = x.dims[2].extent;
-  blocks.part_name = fmt::format("batch_norm.part_rows_b2x{}", channels);
-  blocks.sums_name = fmt::format("{}.sums_rows_B2x{}", op.name, channels);
-  blocks.all = images.tp * images.all;
-  blocks.own_rows = images.image_rows_of(x).count() * width;
-  blocks.rows = extent / images.tp * width;
-  blocks.taller = extent % images.tp * images.all;
-  blocks.taller_rows = (extent / images.tp + 1) * width;
-  return blocks;
-}
-
-Shape whole_images(const Value& value, int64_t images) {
-  return {images, value.dims[1].extent, value.dims[2].extent * value.dims[3].extent};
-}
-
-std::string image_scratch_name(int64_t bytes) { return fmt::format("images.scratch_{}", bytes); }
-
-int64_t image_scratch_bytes(const Graph& graph, const Op& op, const TokenCounts& images,
-                            DType dtype) {
-  const Value& value = graph.values[size_t(op.inputs.front())];
-  if (!has_images(value) || op.axis != MeshAxis::Tp) return 0;
-  const Shape whole = whole_images(value, images.all);
-  return std::max(redistribute_scratch_bytes(op.change, whole, dtype, images.tp),
-                  redistribute_scratch_bytes(backward_of(op.change), whole, dtype, images.tp));
 }
 
 std::string slice_sum_name(int level) { return fmt::format("slices.sum_TC[{}]", level); }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/all_passes.h"
 #include "graph/fuse.h"
 #include "graph/model_graphs.h"
 #include "graph/param_table.h"
@@ -138,6 +139,33 @@ TEST(OpWork, AdaptersCountSixPerNumberAndFrozenMatricesFourPerWeight) {
   EXPECT_DOUBLE_EQ(
       product_flops(works),
       flops_per_token(layer_graph(model, 0), model).matmul * double(model.seq_len) + again);
+}
+
+// Ranks that have unequal numbers of rows of the images.
+TEST(OpWork, RanksThatShareOutRowsOfImagesTogetherDoTheFlopsOfOne) {
+  ModelConfig config;
+  config.family = ModelFamily::ResNet50;
+  config.layers = 4;
+  config.image_size = 44;
+  config.vocab_size = 10;
+  config.seq_len = 1;
+  const ModelSpec model = resolve_model(config, 0).value();
+  const auto flops_of_rank = [&](int64_t layer, StageShape shape) {
+    const Graph graph = placed_graph(layer_graph(model, layer), shape);
+    return product_flops(op_works(graph, shard_model(model, shape), shape));
+  };
+  for (const int64_t layer : {0, 1, 3}) {
+    const double whole = flops_of_rank(layer, {.micro_sequences = 5});
+    for (const int tp : {1, 2, 3, 4}) {
+      StageShape shape{.micro_sequences = 5, .tp = tp, .sequence_parallel = true};
+      shape.layers = {{"conv*", LayerStrategy::Spatial}};
+      double sum = 0.0;
+      for (shape.tp_rank = 0; shape.tp_rank < tp; ++shape.tp_rank) {
+        sum += flops_of_rank(layer, shape);
+      }
+      EXPECT_DOUBLE_EQ(sum, whole) << layer << " " << tp;
+    }
+  }
 }
 
 // Fusing kernels leaves products as they are, and only saves reads and writes.

@@ -1,6 +1,7 @@
 #include "graph/unit_passes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -155,6 +156,34 @@ TEST(GraphLabels, PartsOfRanksAddUpToTheWhole) {
       }
     }
   });
+}
+
+// The first convolution of this AlexNet makes 15 rows from 63: rank 0 makes 8 of them from 37 rows.
+TEST(GraphLabels, ShowTheRowsOfARankAndItsHalo) {
+  ModelConfig config;
+  config.family = ModelFamily::AlexNet;
+  config.layers = 6;
+  config.image_size = 63;
+  config.vocab_size = 10;
+  config.seq_len = 1;
+  const ModelSpec model = *resolve_model(config, 0);
+  StageShape layout{.micro_sequences = 4, .tp = 2, .sequence_parallel = true};
+  layout.layers = {{"stem.conv", LayerStrategy::Spatial}};
+  const UnitPasses stem = unit_passes(model, layout).front();
+  const GraphLabels labels(stem.placed, stem.placements, model, layout);
+  std::string text;
+  for (ValueId id = 0; id < ValueId(stem.placed.values.size()); ++id) {
+    text += fmt::format("{}: {}\n", stem.placed.values[size_t(id)].name,
+                        fmt::join(labels.dims(id), ", "));
+  }
+  EXPECT_EQ(text,
+            "bytes: sample 4, row 63, column 63, channel 3\n"
+            "pixels: sample 4, row 32 of 63, column 63, channel 3\n"
+            "stem.conv: sample 4, row 8 of 15, column 15, channel 64\n"
+            "stem.conv.activation: sample 4, row 8 of 15, column 15, channel 64\n"
+            "stem.pool_behind: sample 4, row 4 of 7, column 7, channel 64\n"
+            "pixels@tp: sample 4, row 37 of 63, column 63, channel 3\n"
+            "stem.conv.activation@tp: sample 4, row 9 of 15, column 15, channel 64\n");
 }
 
 TEST(GraphLabels, ParametersHaveTheShapesOfTheTable) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "graph/image_tensors.h"
 #include "nn/op_binding.h"
 #include "nn/op_body.h"
 #include "schema/image_net.h"
