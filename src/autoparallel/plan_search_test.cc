@@ -72,6 +72,27 @@ TEST(StageSearch, TheBestStageIsNoSlowerThanAnyUniformOneThatFits) {
   }
 }
 
+TEST(PlannedRun, RefusesRowsOfImages) {
+  RunConfig config;
+  config.model.family = ModelFamily::ConvNet;
+  config.model.layers = 2;
+  config.model.image_size = 16;
+  config.model.vocab_size = 10;
+  config.model.seq_len = 1;
+  config.data.source = DataSource::Synthetic;
+  config.batch.global_sequences = 8;
+  config.parallel.dp = 4;
+  config.parallel.layers = {{"conv*", LayerStrategy::Spatial}};
+  const Hardware hardware = small_cluster();
+  const Result<PlannedRun> run = planned_run(config, host_of(hardware), hardware);
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().message,
+            "the search of plans by op does not share out rows of images; leave out the strategy "
+            "\"spatial\" of parallel.layers, or use --search without a value");
+  config.parallel.layers.clear();
+  EXPECT_TRUE(planned_run(config, host_of(hardware), hardware).ok());
+}
+
 TEST(StageSearch, LessMemoryAndMoreInFlightNeverMakeAStageFaster) {
   const RunConfig config = small_config(ModelFamily::Gpt2);
   double before = 0.0;

@@ -58,7 +58,7 @@ Result<PlannedRun> planned_run(const RunConfig& config, const HostFacts& host,
         "the search of plans by op prices no slices; set run.reproducible = \"layout\" or "
         "\"fixed\" in place of \"mesh\"");
   }
-  if (cuts_image_rows(started.shape.layers)) {
+  if (cuts_image_rows(config.parallel.layers)) {
     return usage(
         "the search of plans by op does not share out rows of images; leave out the strategy "
         "\"spatial\" of parallel.layers, or use --search without a value");

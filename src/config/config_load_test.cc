@@ -55,7 +55,9 @@ void change(const ConfigField& field) {
   } else if (auto* train = std::get_if<MixtureField>(const_cast<FieldValue*>(&field.value))) {
     *train->mixture = {{"a \"b\".tok", 0.25}, {"c.tok", 1.0}};
   } else if (auto* layers = std::get_if<LayersField>(const_cast<FieldValue*>(&field.value))) {
-    *layers->rules = {{"conv*", LayerStrategy::Data}, {"\"fc\"", LayerStrategy::Tensor}};
+    *layers->rules = {{"stem.conv", LayerStrategy::Spatial},
+                      {"conv*", LayerStrategy::Data},
+                      {"\"fc\"", LayerStrategy::Tensor}};
   } else if (auto** flag = std::get_if<bool*>(const_cast<FieldValue*>(&field.value))) {
     **flag = !**flag;
   } else if (auto** real = std::get_if<double*>(const_cast<FieldValue*>(&field.value))) {

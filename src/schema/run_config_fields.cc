@@ -605,8 +605,8 @@ struct TypeName {
     return "a path, or a list such as [{path = \"a.tok\", weight = 2.0}]";
   }
   std::string_view operator()(const LayersField&) const {
-    return "a list such as [{match = \"fc*\", strategy = \"tensor\"}] with the strategies data and "
-           "tensor";
+    return "a list such as [{match = \"fc*\", strategy = \"tensor\"}] with the strategies data, "
+           "tensor and spatial";
   }
 };
 
