@@ -67,6 +67,50 @@ TensorMoves moves_of(const RunPlan& plan, const RankPlan& rank, ActionKind kind,
                             hardware, collective_bytes);
 }
 
+int64_t sent_over_tp(const AxisBytes& sent) {
+  const auto tp =
+      std::find_if(sent.begin(), sent.end(), [](const auto& axis) { return axis.first == "tp"; });
+  return tp->second;
+}
+
+// Halos, sums of batch norms and whole images for the head.
+TEST(TensorMoves, PriceTheRowsOfImagesThatNeighboursExchange) {
+  RunConfig config;
+  config.model.family = ModelFamily::ConvNet;
+  config.model.layers = 2;
+  config.model.image_size = 26;
+  config.model.vocab_size = 10;
+  config.model.seq_len = 1;
+  config.data.source = DataSource::Synthetic;
+  config.batch.micro_sequences = 3;
+  config.batch.global_sequences = 6;
+  config.parallel.tp = 3;
+  config.parallel.layers = {{"conv*", LayerStrategy::Spatial}};
+  const Hardware hardware = hardware_of(1e9, 0.0);
+  const RunPlan plan = plan_of(config, false);
+  int64_t sent_bytes = 0;
+  for (const RankPlan& rank : rank_plans(plan)) {
+    RankPlan alone = rank;
+    for (const ActionKind kind : {ActionKind::F, ActionKind::BW}) {
+      alone.program = {{.kind = kind, .chunk = 0}};
+      const AxisBytes sent = predict_traffic(plan, alone, hardware.ranks_per_node());
+      const TensorMoves moves = moves_of(plan, rank, kind, hardware);
+      EXPECT_EQ(sent_over_tp(sent), moves.sent_bytes);
+      EXPECT_NEAR(moves.seconds, double(moves.sent_bytes) / 1e9, 1e-12);
+      sent_bytes += moves.sent_bytes;
+    }
+  }
+  config.parallel.layers.clear();
+  const RunPlan by_images = plan_of(config, false);
+  int64_t of_whole_images = 0;
+  for (const RankPlan& rank : rank_plans(by_images)) {
+    for (const ActionKind kind : {ActionKind::F, ActionKind::BW}) {
+      of_whole_images += moves_of(by_images, rank, kind, hardware).sent_bytes;
+    }
+  }
+  EXPECT_GT(sent_bytes, of_whole_images);
+}
+
 // The priced bytes are exactly those that the ranks send.
 TEST(TensorMoves, AreTheTransfersOfTheProgram) {
   for_every_run([](const RunConfig& config) {
@@ -78,9 +122,7 @@ TEST(TensorMoves, AreTheTransfersOfTheProgram) {
         for (const ActionKind kind : kKinds) {
           alone.program = {{.kind = kind, .chunk = 0}};
           const AxisBytes sent = predict_traffic(plan, alone, hardware.ranks_per_node());
-          const auto tp = std::find_if(sent.begin(), sent.end(),
-                                       [](const auto& axis) { return axis.first == "tp"; });
-          EXPECT_EQ(moves_of(plan, rank, kind, hardware).sent_bytes, tp->second);
+          EXPECT_EQ(moves_of(plan, rank, kind, hardware).sent_bytes, sent_over_tp(sent));
         }
       }
     }

@@ -51,6 +51,17 @@ TEST(ParityOfSpatialNets, ResidualBlocksAndDenseLayersInParts) {
                        {{.tp = 2, .recompute = Recompute::Selective, .layers = kAllByRows}});
   expect_near_one_rank(kAlexNet, {{.tp = 2, .layers = kLastByData}});
 }
+// Memory and traffic are as planned; losses differ by what bf16 rounds.
+TEST(ParityOfSpatialNets, InBf16) {
+  const auto run_in_bf16 = [](const HybridLayout& layout) {
+    RunConfig config = hybrid_config_of(kConvNet, layout);
+    config.precision.compute = ComputeChoice::Bf16;
+    return run_of(make_plan(config, {}).value(), 1);
+  };
+  const double one = run_in_bf16({}).losses.front();
+  EXPECT_NEAR(run_in_bf16({.tp = 2, .layers = kAllByRows}).losses.front(), one, 4e-3 * one);
+}
+
 TEST(ParityOfSpatialNetsInFull, OtherLayouts) {
   expect_near_one_rank(kResNet, {{.tp = 4, .layers = kAllByRows},
                                  {.dp = 2, .tp = 2, .pp = 2, .zero = 3, .layers = kAllByRows}});
