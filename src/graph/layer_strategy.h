@@ -15,7 +15,7 @@ namespace trireme {
 
 // Returns the name that patterns of parallel.layers are matched with, such as "layers.5.fc".
 std::string layer_name(const Graph& unit, const Op& op);
-std::string layer_name(const Graph& unit, std::string op);
+std::string layer_name(const Graph& unit, std::string name);
 // True if the pattern matches this name or what follows one of its dots.
 bool matches_layer(const std::string& pattern, const std::string& layer);
 
