@@ -41,6 +41,7 @@ std::string total_name(const OpBinding& b) {
 template <typename T>
 void write_pixels(Stream& stream, const uint8_t* bytes, int64_t stride, int64_t images,
                   const PixelScale& scale, const MatrixRef& y_PC) {
+  if (images == 0) return;  // there are fewer than ranks
   const int64_t pixels = y_PC.rows / images, channels = y_PC.cols;
   stream.team().parallel_for(images, [&](int64_t image, int) {
     const uint8_t* x = bytes + image * stride;
