@@ -33,7 +33,7 @@ EpochLayout epoch_layout_of(const RunConfig& config) {
           .recompute = config.memory.recompute,
           .sequence = uint8_t(parallel.sequence),
           .tp_overlap = uint8_t(parallel.tp_overlap),
-          .uneven_ranks = mesh.stage_dp.empty() ? 0 : mesh.size(),
+          .uneven_ranks = mesh.is_uneven() ? mesh.size() : 0,
           .global_sequences = sequences_of_step(config)};
 }
 
@@ -50,7 +50,10 @@ RunConfig with_epoch_layout(RunConfig config, const EpochLayout& layout) {
   parallel.sequence = layout.sequence != 0;
   parallel.tp_overlap = layout.tp_overlap != 0;
   config.memory.recompute = layout.recompute;
-  if (layout.uneven_ranks == 0) parallel.stage_dp.clear();
+  if (layout.uneven_ranks == 0) {
+    parallel.stage_tp.clear();
+    parallel.stage_dp.clear();
+  }
   if (sequences_of_step(config) != layout.global_sequences) {
     config.batch.global_sequences = layout.global_sequences;
   }
@@ -59,15 +62,17 @@ RunConfig with_epoch_layout(RunConfig config, const EpochLayout& layout) {
 
 bool is_possible(const EpochLayout& layout, int num_ranks) {
   const bool is_uneven = layout.uneven_ranks != 0;
-  int64_t product = 1;  // if uneven, of a pipeline whose places have one rank along dp
-  for (const int32_t degree : {is_uneven ? 1 : layout.dp, layout.tp, layout.pp, layout.cp}) {
+  int64_t product = 1;  // if uneven, of a pipeline whose places have one rank along tp and dp
+  for (const int32_t degree :
+       {is_uneven ? 1 : layout.dp, is_uneven ? 1 : layout.tp, layout.pp, layout.cp}) {
     if (!is_within(degree, 1, num_ranks)) return false;
     product *= degree;
     if (product > num_ranks) return false;
   }
   const bool has_ranks = is_uneven ? layout.uneven_ranks == num_ranks : product == num_ranks;
-  return has_ranks && is_within(layout.dp, 1, kMostLanes) && is_within(layout.zero, 0, 3) &&
-         is_within(layout.hsdp_shard, 0, layout.dp) && is_within(layout.chunks, 0, kMostChunks) &&
+  return has_ranks && is_within(layout.dp, 1, kMostLanes) && is_within(layout.tp, 1, kMostLanes) &&
+         is_within(layout.zero, 0, 3) && is_within(layout.hsdp_shard, 0, layout.dp) &&
+         is_within(layout.chunks, 0, kMostChunks) &&
          layout.schedule <= ChoiceTable<ScheduleKind>::last &&
          layout.recompute <= ChoiceTable<Recompute>::last && layout.sequence <= 1 &&
          layout.tp_overlap <= 1 && is_within(layout.global_sequences, int64_t{1}, kMostSequences);

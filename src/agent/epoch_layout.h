@@ -21,8 +21,8 @@ struct EpochLayout {
   Recompute recompute = Recompute::None;
   uint8_t sequence = 0;  // 0 or 1, as the next one
   uint8_t tp_overlap = 0;
-  // All ranks if the places of the pipeline have numbers of their own; parallel.stage_dp stays as
-  // it is configured then. 0: the ranks are dp * tp * pp * cp.
+  // All ranks if the places of the pipeline have degrees of their own; parallel.stage_tp and
+  // stage_dp stay as they are configured then. 0: the ranks are dp * tp * pp * cp.
   int32_t uneven_ranks = 0;
   int64_t global_sequences = 1;  // of a step
 

@@ -73,10 +73,10 @@ void explain_model(const RunConfig& config, std::ostream& out) {
 void explain_batch(const RunConfig& config, std::ostream& out) {
   const ParallelConfig& parallel = config.parallel;
   const int64_t sequences = sequences_of_step(config);
-  out << (parallel.stage_dp.empty()
-              ? fmt::format("ranks = dp * tp * pp * cp = {}\n", num_ranks(parallel))
-              : fmt::format("ranks = tp * cp * (the sum of stage_dp = {}) = {}\n",
-                            parallel.stage_dp, num_ranks(parallel)));
+  out << (states_places(parallel)
+              ? fmt::format("ranks = cp * (the sum of tp * dp over the places, {}) = {}\n",
+                            places_text(parallel), num_ranks(parallel))
+              : fmt::format("ranks = dp * tp * pp * cp = {}\n", num_ranks(parallel)));
   out << fmt::format(
       "a step = {} sequences = {} tokens; the run = {} tokens\n", sequences,
       sequences * config.model.seq_len,

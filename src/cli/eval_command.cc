@@ -166,11 +166,11 @@ Status derive_dp(const EvalOptions& options, const Launch& launch, RunConfig& co
   const int ranks = options.ranks.value_or(launch.ranks);
   const int others = parallel.tp * parallel.pp * parallel.cp;
   if (ranks == 0 || ranks == num_ranks(parallel)) return Done{};
-  if (!parallel.stage_dp.empty()) {
+  if (states_places(parallel)) {
     return usage(
-        fmt::format("{} ranks do not make parallel.tp * cp * (the sum of stage_dp) = {}: "
-                    "change --ranks or the degrees",
-                    ranks, num_ranks(parallel)));
+        fmt::format("the places of the pipeline with parallel.{} have {} ranks, not {}: change "
+                    "--ranks or the degrees",
+                    places_text(parallel), num_ranks(parallel), ranks));
   }
   if (ranks < 0 || parallel.dp != 1 || ranks % others != 0) {
     return usage(

@@ -25,8 +25,7 @@ MeshGroups::MeshGroups(World& world, const Mesh& mesh)
   coords_ = coords_of(mesh, position_);
   for (const MeshAxis axis : kAxes) {
     const int first = positions_along(mesh, axis, position_)[0];
-    const bool is_uneven = axis == MeshAxis::Pp && !mesh.stage_dp.empty();
-    const int key = is_uneven ? position_ : coords_.along(axis);
+    const int key = axis == MeshAxis::Pp ? rank_along_pp(mesh, coords_) : coords_.along(axis);
     groups_.push_back(world.group().split(first, key, std::string(name_of(axis))));
   }
 }

@@ -15,7 +15,7 @@ int position_in_mesh(const World& world);
 
 // The groups of one rank along the axes of a mesh. The mesh is laid over the nodes so that its
 // inner axes stay inside a node. Ranks of a group are ordered by their coordinate along its axis,
-// those of a pipeline with Mesh::stage_dp by their positions.
+// those of a pipeline whose places differ (Mesh::places) by their positions.
 class MeshGroups {
  public:
   // All ranks of the world call it. mesh.size() must be the size of the world.

@@ -74,7 +74,7 @@ Result<Schedule> auto_schedule(const RunPlan& plan) {
   const Hardware hardware = plan.hardware.value_or(nominal_hardware());
   const bool may_have_two = parallel.chunks == 0 && plan.model.layers >= 2 * parallel.pp;
   const int fewest = std::max(parallel.chunks, 1);
-  const UnitPrices prices = price_units(plan, hardware);
+  const PlanPrices prices = price_places(plan, hardware);
   Contest contest;
   std::optional<Error> refusal;
   for (int chunks = fewest; chunks <= (may_have_two ? 2 : fewest); ++chunks) {

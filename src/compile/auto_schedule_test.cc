@@ -137,7 +137,7 @@ TEST(StageCost, StagesTogetherAreTheModel) {
     const RunPlan plan = make_plan(random_run(seed), {}).value();
     const ComputeTimes whole = price_units(plan, nominal_hardware()).of(whole_model(plan.model));
     for (int stages = 1; stages <= 4; ++stages) {
-      const Costs costs = pipeline_costs(plan, price_units(plan, nominal_hardware()),
+      const Costs costs = pipeline_costs(plan, price_places(plan, nominal_hardware()),
                                          split_stages(plan, stages).value(), nominal_hardware());
       StageTimes sum{0, 0, 0};
       for (const StageTimes& stage : costs.stages) {

@@ -22,9 +22,9 @@ Status check_layout_tree(const RunPlan& plan) {
 
 // Sets how many forwards of the next step run before Validate. It is none at ZeRO levels 1 and 2,
 // whose parameters are gathered after Validate, none in fp16, where the loss scale of the next step
-// is known only then, and none where ranks have several lanes.
+// is known only then, and none where places differ.
 void set_num_ahead(RunPlan& plan) {
-  if (plan.shape.compute == DType::F16 || !plan.mesh.stage_dp.empty()) return;
+  if (plan.shape.compute == DType::F16 || plan.mesh.is_uneven()) return;
   const RankPlan& front = plan.pipeline.front();
   if (!front.post_validates || front.zero.level == 1 || front.zero.level == 2) return;
   std::vector<const Program*> programs;
@@ -33,25 +33,20 @@ void set_num_ahead(RunPlan& plan) {
   for (RankPlan& rank : plan.pipeline) rank.num_ahead = num_ahead[size_t(rank.coords.pp)];
 }
 
-int ranks_of_stage(const RunPlan& plan, int stage) {
-  for (int place = 0; place < plan.schedule.num_ranks; ++place) {
-    for (int chunk = 0; chunk < plan.schedule.num_chunks; ++chunk) {
-      if (stage_of(plan.schedule, place, chunk) == stage) return plan.mesh.dp_at(place);
-    }
-  }
-  return plan.mesh.dp;
-}
-
 // The two uses of a tied table are summed between pairs of ranks.
 Status check_tied_table(const RunPlan& plan) {
   if (!plan.model.trains_tied_table()) return Done{};
-  const int first = ranks_of_stage(plan, 0);
-  const int last = ranks_of_stage(plan, num_stages(plan.schedule) - 1);
+  const PlaceDegrees first = plan.mesh.at(plan.place_of(0));
+  const PlaceDegrees last = plan.mesh.at(plan.place_of(num_stages(plan.schedule) - 1));
   if (first == last) return Done{};
-  return infeasible(fmt::format(
-      "parallel.stage_dp: the first and the last stage both hold the table of model.tied_head, and "
-      "they have {} and {} ranks along dp: give them equally many, or set model.tied_head = false",
-      first, last));
+  const auto differ = [](const char* axis, int in_first, int in_last) {
+    return infeasible(fmt::format(
+        "parallel.stage_{0}: the first and the last stage both hold the table of model.tied_head, "
+        "and they have {1} and {2} ranks along {0}: give them equally many, or set "
+        "model.tied_head = false",
+        axis, in_first, in_last));
+  };
+  return first.tp != last.tp ? differ("tp", first.tp, last.tp) : differ("dp", first.dp, last.dp);
 }
 
 // Fills in what all ranks of a plan share: shape, schedule and stages.
@@ -66,8 +61,9 @@ Status lay_out_pipeline(RunPlan& plan, PlanParts& parts) {
     plan.shape.split_backward = plan.shape.split_backward || splits_backward(program);
   }
   TRIREME_TRY(stages, parts.stages(plan, num_stages(plan.schedule)));
-  for (const StageSpec& stage : stages) {
-    TRIREME_TRY_DONE(parts.check_placements(plan, stage));
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    const StageShape shape = plan.shape_at(plan.place_of(int(stage)));
+    TRIREME_TRY_DONE(parts.check_placements(plan.model, stages[stage], shape));
   }
   plan.stages = std::move(stages);
   return Done{};

@@ -18,7 +18,7 @@ namespace {
 
 ZeroShape zero_of(const ParallelConfig& parallel, const Mesh& mesh, const MeshCoords& coords) {
   const int level = zero_level(parallel), dp = mesh.dp_at(coords.pp);
-  if (level == 0 || (dp == 1 && !mesh.stage_dp.empty())) return {};
+  if (level == 0 || (dp == 1 && mesh.is_uneven())) return {};
   const bool has_servers = parallel.sync == GradSync::ParameterServer;
   const int degree = parallel.hsdp_shard > 0 ? parallel.hsdp_shard : dp;
   return {level, degree, coords.dp % degree, has_servers ? parallel.servers : 0};
@@ -93,7 +93,7 @@ void cut_pieces(RankPlan& rank, const MemoryConfig& memory) {
 void move_to(RankPlan& rank, int position, const RunPlan& plan) {
   rank.position = position;
   rank.coords = coords_of(plan.mesh, position);
-  rank.shape = plan.shape;
+  rank.shape = plan.shape_at(rank.coords.pp);
   rank.shape.tp_rank = rank.coords.tp;
   rank.shape.cp_rank = rank.coords.cp;
   rank.shape.ep_rank = rank.coords.ep;

@@ -28,10 +28,12 @@ double slower(double a, double b) {
 
 }  // namespace
 
-RankSpan span_of(const Mesh& mesh, MeshAxis axis) {
-  if (axis != MeshAxis::Ep) return {mesh.degree(axis), stride_of(mesh, axis)};
-  const RankSpan cp{mesh.ep_cp(), stride_of(mesh, MeshAxis::Cp)};
-  const RankSpan dp{mesh.ep_dp(), stride_of(mesh, MeshAxis::Dp)};
+RankSpan span_of(const Mesh& mesh, MeshAxis axis, int place) {
+  if (axis == MeshAxis::Tp) return {mesh.tp_at(place), stride_of(mesh, axis, place)};
+  if (axis == MeshAxis::Dp) return {mesh.dp_at(place), stride_of(mesh, axis, place)};
+  if (axis != MeshAxis::Ep) return {mesh.degree(axis), stride_of(mesh, axis, place)};
+  const RankSpan cp{mesh.ep_cp(), stride_of(mesh, MeshAxis::Cp, place)};
+  const RankSpan dp{mesh.ep_dp(), stride_of(mesh, MeshAxis::Dp, place)};
   if (cp.count == 1 || dp.count == 1) return dp.count > 1 ? dp : cp;
   return dp.stride > cp.stride ? dp : cp;
 }

@@ -6,8 +6,9 @@
 namespace trireme {
 
 // The group of ranks that differ along one axis of the mesh. Ranks of ep lie along cp and dp; the
-// group is described by its part along the outer one of those in which they differ.
-RankSpan span_of(const Mesh& mesh, MeshAxis axis);
+// group is described by its part along the outer one of those in which they differ. The places of a
+// pipeline have groups alike unless they differ.
+RankSpan span_of(const Mesh& mesh, MeshAxis axis, int place = 0);
 
 // A rank's link in a collective of a group in which ranks pass on what they receive (ring, tree,
 // halving, or one after the other inside a node and between nodes). The latency is that of the

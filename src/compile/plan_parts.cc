@@ -34,6 +34,23 @@ Result<Schedule> named_schedule(const RunPlan& plan) {
   return schedule;
 }
 
+// The stages with the tp degrees of their places. Stages that follow each other with equal degrees
+// are one.
+std::vector<std::pair<StageSpec, int>> runs_of_equal_tp(const RunPlan& plan) {
+  std::vector<std::pair<StageSpec, int>> runs;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const StageSpec& own = plan.stages[stage];
+    const int tp = plan.mesh.tp_at(plan.place_of(int(stage)));
+    if (runs.empty() || runs.back().second != tp) {
+      runs.emplace_back(own, tp);
+      continue;
+    }
+    runs.back().first.num_layers += own.num_layers;
+    runs.back().first.has_head = own.has_head;
+  }
+  return runs;
+}
+
 Result<Schedule> checked_schedule(const RunPlan& plan) {
   const bool is_auto = plan.config.parallel.schedule == ScheduleKind::Auto;
   TRIREME_TRY(schedule, is_auto ? auto_schedule(plan) : named_schedule(plan));
@@ -66,22 +83,23 @@ Result<Schedule> PlanParts::schedule(const RunPlan& plan) {
 }
 
 std::shared_ptr<const NormChunks> PlanParts::norm_chunks(const RunPlan& plan) {
-  std::shared_ptr<const NormChunks>& cached = norm_chunks_[plan.mesh.tp];
-  if (cached == nullptr) cached = std::make_shared<const NormChunks>(plan.model, plan.shape);
+  const std::vector<std::pair<StageSpec, int>> runs = runs_of_equal_tp(plan);
+  std::shared_ptr<const NormChunks>& cached = norm_chunks_[runs];
+  if (cached == nullptr) cached = std::make_shared<const NormChunks>(plan.model, plan.shape, runs);
   return cached;
 }
 
-Status PlanParts::check_placements(const RunPlan& plan, const StageSpec& stage) {
-  const Mesh& mesh = plan.mesh;
-  const std::tuple alike(mesh.tp, mesh.cp, mesh.ep, content_of(plan.model, stage));
+Status PlanParts::check_placements(const ModelSpec& model, const StageSpec& stage,
+                                   const StageShape& shape) {
+  const std::tuple alike(shape.tp, shape.cp, shape.ep, content_of(model, stage));
   if (placed_.contains(alike)) return Done{};
-  TRIREME_TRY_DONE(trireme::check_placements(plan.model, stage, plan.shape));
+  TRIREME_TRY_DONE(trireme::check_placements(model, stage, shape));
   placed_.insert(alike);
   return Done{};
 }
 
 Result<std::vector<StageSpec>> PlanParts::stages(const RunPlan& plan, int num_stages) {
-  const bool is_usual = plan.layers_of_stage.empty() && plan.mesh.stage_dp.empty();
+  const bool is_usual = plan.layers_of_stage.empty() && !plan.mesh.is_uneven();
   if (!is_usual) return plan_stages(plan, num_stages);
   const std::tuple key(num_stages, plan.shape.micro_sequences, plan.shape.recompute);
   const auto known = stages_.find(key);

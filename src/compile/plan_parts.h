@@ -18,7 +18,7 @@ class PlanParts {
   Result<Schedule> schedule(const RunPlan& plan);
   // The functions below need plan.shape.
   std::shared_ptr<const NormChunks> norm_chunks(const RunPlan& plan);
-  Status check_placements(const RunPlan& plan, const StageSpec& stage);
+  Status check_placements(const ModelSpec& model, const StageSpec& stage, const StageShape& shape);
   Result<std::vector<StageSpec>> stages(const RunPlan& plan, int num_stages);
   // Returns uncut_chunk for a rank of this shape. The reference is valid until the next call.
   const ChunkTables& uncut(const RunPlan& plan, const StageSpec& stage, const StageShape& shape);
@@ -30,7 +30,8 @@ class PlanParts {
 
   std::map<Asked, Schedule> schedules_;
   size_t num_actions_ = 0;
-  std::map<int, std::shared_ptr<const NormChunks>> norm_chunks_;  // [tp]
+  // [shares of the stages that follow each other]
+  std::map<std::vector<std::pair<StageSpec, int>>, std::shared_ptr<const NormChunks>> norm_chunks_;
   // [number of stages, micro_sequences, recompute]
   std::map<std::tuple<int, int64_t, Recompute>, Result<std::vector<StageSpec>>> stages_;
   // tp, cp, ep, units of the stage

@@ -77,12 +77,7 @@ int copied_parts(const RunPlan& plan, int position) {
 // Numbers the sizes that ranks hold. Ranks that differ only in cp or ep hold the same.
 class Holdings {
  public:
-  explicit Holdings(const RunPlan& plan) : plan_(plan) {
-    StageShape shape = plan.shape;
-    for (shape.tp_rank = 0; shape.tp_rank < plan.mesh.tp; ++shape.tp_rank) {
-      parts_.push_back(part_of(shape));
-    }
-  }
+  explicit Holdings(const RunPlan& plan) : plan_(plan) {}
 
   // Returns for each dp index the number of its tables and the number of its shards, for the ranks
   // of a stage with this tp index.
@@ -90,7 +85,7 @@ class Holdings {
     Sizes content = content_of(plan_.model, plan_.pipeline[size_t(pp)]);
     const int ranks = plan_.mesh.dp_at(pp);
     content.push_back(ranks);
-    const Sizes& part = parts_[size_t(tp)];
+    const Sizes& part = part_of(pp, tp);
     content.insert(content.end(), part.begin(), part.end());
     const auto cached = of_content_.find(content);
     if (cached != of_content_.end()) return of_tables_.at({cached->second, ranks});
@@ -109,15 +104,21 @@ class Holdings {
   // How much of a layer and of the vocabulary a tp rank holds. Ranks that hold as much have tables
   // of the same sizes, unless fixed slices with borders of their own cut them, or they have rows of
   // images, which windows read beyond them.
-  Sizes part_of(const StageShape& shape) const {
+  const Sizes& part_of(int pp, int tp) {
+    const auto [found, is_new] = parts_.try_emplace({plan_.mesh.tp_at(pp), tp});
+    if (!is_new) return found->second;
+    StageShape shape = plan_.shape_at(pp);
+    shape.tp_rank = tp;
     const ModelShard shard = shard_model(plan_.model, shape);
     const bool is_apart = shape.slices > 0 || cuts_image_rows(shape.layers);
-    return {shard.heads,      shard.kv_heads,   shard.d_ff,
-            shard.dense_d_ff, shard.vocab_size, is_apart ? shape.tp_rank : 0};
+    // What tp ranks share besides, such as tokens, depends on their number.
+    found->second = {shard.heads,      shard.kv_heads,    shard.d_ff, shard.dense_d_ff,
+                     shard.vocab_size, is_apart ? tp : 0, shape.tp};
+    return found->second;
   }
 
   const RunPlan& plan_;
-  std::vector<Sizes> parts_;  // [tp]
+  std::map<std::pair<int, int>, Sizes> parts_;  // (tp ranks, index)
   Numbers tables_, shards_;
   std::map<Sizes, int> of_content_;  // (content, part) -> number of the tables
   // (number of the tables, ranks along dp) -> as of()
@@ -146,9 +147,11 @@ std::vector<int64_t> content_of(const ModelSpec& model, const RankPlan& rank) {
 void classify_ranks(RunPlan& plan) {
   const Mesh& mesh = plan.mesh;
   Holdings holdings(plan);
-  std::vector<const std::vector<std::pair<int, int>>*> held;  // [pp][tp]
+  std::vector<std::vector<const std::vector<std::pair<int, int>>*>> held(size_t(mesh.pp));  // [tp]
   for (int pp = 0; pp < mesh.pp; ++pp) {
-    for (int tp = 0; tp < mesh.tp; ++tp) held.push_back(&holdings.of(pp, tp));
+    for (int tp = 0; tp < mesh.tp_at(pp); ++tp) {
+      held[size_t(pp)].push_back(&holdings.of(pp, tp));
+    }
   }
   plan.classes.clear();
   plan.class_of.clear();
@@ -156,7 +159,7 @@ void classify_ranks(RunPlan& plan) {
   std::map<std::tuple<int, int, int, int, int>, int> numbers;
   for (int position = 0; position < mesh.size(); ++position) {
     const MeshCoords at = coords_of(mesh, position);
-    const auto [tables, shards] = (*held[size_t(at.pp * mesh.tp + at.tp)])[size_t(at.dp)];
+    const auto [tables, shards] = (*held[size_t(at.pp)][size_t(at.tp)])[size_t(at.dp)];
     const int device = plan.hardware ? plan.hardware->device_of(position) : 0;
     const auto [found, is_new] = numbers.try_emplace(
         {at.pp, tables, shards, copied_parts(plan, position), device}, int(plan.classes.size()));

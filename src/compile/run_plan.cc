@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "graph/param_table.h"
 #include "schema/batch.h"
 #include "schema/optimizer_state.h"
@@ -16,6 +17,21 @@ bool RunPlan::holds_whole_model(const RankPlan& rank) const {
     elements += param.shape.num_elements();
   }
   return rank.chunks.size() == 1 && elements == num_params && !rank.zero.shards_params();
+}
+
+StageShape RunPlan::shape_at(int place) const {
+  StageShape of_place = shape;
+  if (mesh.is_uneven()) of_place.tp = mesh.tp_at(place);
+  return of_place;
+}
+
+int RunPlan::place_of(int stage) const {
+  for (int place = 0; place < schedule.num_ranks; ++place) {
+    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
+      if (stage_of(schedule, place, chunk) == stage) return place;
+    }
+  }
+  TRIREME_CHECK(false, "no rank holds the stage");
 }
 
 int64_t RunPlan::arena_bytes() const {

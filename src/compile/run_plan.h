@@ -42,7 +42,7 @@ struct RunPlan {
   RunConfig config;
   ModelSpec model;
   Mesh mesh;
-  StageShape shape;
+  StageShape shape;  // with the degrees of `mesh`; shape_at has those of a place
   AccumulateMode mode = AccumulateMode::Fixed;
   Schedule schedule;              // of one pipeline, with transfers, before data parallelism
   std::vector<StageSpec> stages;  // [stage] of the pipeline
@@ -65,6 +65,10 @@ struct RunPlan {
 
   int64_t tokens_per_step() const { return global_sequences * model.seq_len; }
   int num_ranks() const { return mesh.size(); }
+  // Returns the shape of the ranks at a place of the pipeline, with the index 0 on all axes.
+  StageShape shape_at(int place) const;
+  // Returns the place of the pipeline that holds a stage; of two, the lower one.
+  int place_of(int stage) const;
   bool is_asynchronous() const { return config.parallel.staleness > 0; }
   // True if the rank always holds every parameter, unsharded.
   bool holds_whole_model(const RankPlan& rank) const;

@@ -7,6 +7,7 @@
 #include "graph/op_tensors.h"
 #include "program/split_layers.h"
 #include "schema/image_net.h"
+#include "schema/message_cut.h"
 
 namespace trireme {
 namespace {
@@ -25,14 +26,38 @@ StageMessage message_of(const RunPlan& plan, const Hardware& hardware) {
   const double tp = plan.mesh.tp;
   if (!hardware.practice.splits_messages || plan.shape.sequence_parallel) return message;
   message.bytes /= tp;
-  message.gather_s =
-      transfer_s(group_link(hardware, span_of(plan.mesh, MeshAxis::Tp)), (tp - 1) * message.bytes);
+  message.gather_s = transfer_s(group_link(hardware, span_of(plan.mesh, MeshAxis::Tp, 0)),
+                                (tp - 1) * message.bytes);
   return message;
 }
 
 LinkSpec link_between(const RunPlan& plan, const Hardware& hardware, int from, int to) {
   const auto position = [&](int pp) { return position_of(plan.mesh, {.pp = pp}); };
   return pair_link(hardware, position(from), position(to));
+}
+
+// The link of one message between two places, of which a rank sends or receives a part if the
+// degrees of tp differ (schema/message_cut.h). StageMessage::bytes is what it would be with those
+// of the plan.
+Link link_of_messages(const RunPlan& plan, const StageMessage& message, const Hardware& hardware,
+                      int from, int to) {
+  const Mesh& mesh = plan.mesh;
+  const LinkSpec link = link_between(plan, hardware, from, to);
+  // The ranks of the place with more lanes send or receive the messages of all of them.
+  const double lanes = std::max(mesh.lanes_at(from), mesh.lanes_at(to));
+  const MessageCut sent = message_cut(plan.shape_at(from), mesh.tp_at(to));
+  const MessageCut received = message_cut(plan.shape_at(to), mesh.tp_at(from));
+  // The ranks of the place with fewer of them send or receive the larger parts.
+  const double part = sent.shares_rows
+                          ? double(mesh.tp) / std::min(mesh.tp_at(from), mesh.tp_at(to))
+                          : 1.0 / std::min(sent.here, received.here);
+  const int ranks = received.num_gathering();
+  const RankSpan gathering{ranks, stride_of(mesh, MeshAxis::Tp, to)};
+  const double gather_s =
+      ranks == 1 ? 0.0
+                 : transfer_s(group_link(hardware, gathering), message.bytes * (ranks - 1) / ranks);
+  return {lanes * (link.latency_s + hardware.background_s + gather_s),
+          link.bytes_per_s / (lanes * part)};
 }
 
 // Kernels that a stage launches one by one behind a message for which it has waited: until then
@@ -64,11 +89,9 @@ StageTimes stage_times(const ComputeTimes& times) {
 Hardware nominal_hardware() { return assumed_hardware({1.0, 1.0}); }
 
 std::vector<int> lanes_of_stages(const RunPlan& plan) {
-  std::vector<int> lanes(size_t(num_stages(plan.schedule)), 1);
-  for (int place = 0; place < plan.schedule.num_ranks; ++place) {
-    for (int chunk = 0; chunk < plan.schedule.num_chunks; ++chunk) {
-      lanes[size_t(stage_of(plan.schedule, place, chunk))] = plan.mesh.lanes_at(place);
-    }
+  std::vector<int> lanes;
+  for (int stage = 0; stage < num_stages(plan.schedule); ++stage) {
+    lanes.push_back(plan.mesh.lanes_at(plan.place_of(stage)));
   }
   return lanes;
 }
@@ -85,9 +108,9 @@ Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages)
     layers.insert(layers.end(), size_t(kind.count), prices.layers[size_t(kind.kind)].total_s());
   }
   std::vector<double> factors;
-  if (!plan.mesh.stage_dp.empty()) {
-    const std::vector<int> lanes = lanes_of_stages(plan);
-    factors.assign(lanes.begin(), lanes.end());
+  for (int stage = 0; plan.mesh.is_uneven() && stage < num_stages; ++stage) {
+    const int place = plan.place_of(stage);
+    factors.push_back(double(plan.mesh.lanes_at(place)) / plan.mesh.tp_at(place));
   }
   TRIREME_TRY(counts, split_layers(layers, num_stages,
                                    {.first = 0.0, .last = prices.head.total_s()}, factors));
@@ -100,11 +123,14 @@ Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages)
   return stages;
 }
 
-Costs pipeline_costs(const RunPlan& plan, const UnitPrices& prices,
+Costs pipeline_costs(const RunPlan& plan, const PlanPrices& prices,
                      const std::vector<StageSpec>& stages, const Hardware& hardware) {
   Costs costs;
   costs.stages.clear();
-  for (const StageSpec& stage : stages) costs.stages.push_back(stage_times(prices.of(stage)));
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    const int place = plan.mesh.is_uneven() ? plan.place_of(int(stage)) : 0;
+    costs.stages.push_back(stage_times(prices.at(plan.mesh, place).of(stages[stage])));
+  }
   const StageMessage message = message_of(plan, hardware);
   if (hardware.practice.blocks_on_transfers) {
     block_on_transfers(plan, message, hardware, costs);
@@ -114,10 +140,7 @@ Costs pipeline_costs(const RunPlan& plan, const UnitPrices& prices,
   std::vector<Link> links;
   for (int from = 0; from < plan.mesh.pp; ++from) {
     for (int to = 0; to < plan.mesh.pp; ++to) {
-      const LinkSpec link = link_between(plan, hardware, from, to);
-      // The ranks of the place with more lanes send or receive the messages of all of them.
-      const double lanes = std::max(plan.mesh.lanes_at(from), plan.mesh.lanes_at(to));
-      links.push_back({lanes * (link.latency_s + hardware.background_s), link.bytes_per_s / lanes});
+      links.push_back(link_of_messages(plan, message, hardware, from, to));
     }
   }
   costs.link_of = [links = std::move(links), pp = plan.mesh.pp](int from, int to) {

@@ -18,13 +18,13 @@ Hardware nominal_hardware();
 std::vector<int> lanes_of_stages(const RunPlan& plan);
 
 // Splits the layers into stages of about equal cost, the head included. The split does not depend
-// on the degrees of tp, cp and ep. A stage whose ranks have several lanes costs several times as
-// much.
+// on the degrees of tp, cp and ep unless places differ. A stage whose ranks have several lanes
+// costs several times as much, and one that more tp ranks share costs less.
 Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages);
 
 // Costs for simulating and searching the schedule of one pipeline. Needs plan.shape. `prices` are
 // those of the plan's units.
-Costs pipeline_costs(const RunPlan& plan, const UnitPrices& prices,
+Costs pipeline_costs(const RunPlan& plan, const PlanPrices& prices,
                      const std::vector<StageSpec>& stages, const Hardware& hardware);
 
 }  // namespace trireme

@@ -339,4 +339,13 @@ UnitPrices price_units(const RunPlan& plan, const Hardware& hardware, OfDevices 
   return price_units(plan.model, plan.shape, hardware, which);
 }
 
+PlanPrices price_places(const RunPlan& plan, const Hardware& hardware, OfDevices which) {
+  PlanPrices prices;
+  for (int place = 0; place < plan.mesh.pp; ++place) {
+    const auto [of_tp, is_new] = prices.of_tp.try_emplace(plan.mesh.tp_at(place));
+    if (is_new) of_tp->second = price_units(plan.model, plan.shape_at(place), hardware, which);
+  }
+  return prices;
+}
+
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "compile/run_plan.h"
@@ -40,6 +41,13 @@ struct UnitPrices {
   ComputeTimes of(const StageSpec& stage, const Action& action) const;
 };
 
+// Those at every place of a plan's pipeline: they depend on its tp degree.
+struct PlanPrices {
+  std::map<int, UnitPrices> of_tp;
+
+  const UnitPrices& at(const Mesh& mesh, int place) const { return of_tp.at(mesh.tp_at(place)); }
+};
+
 // On a mixed cluster, the price of a part is that of the device which is fastest at it, or slowest.
 // Both are the same if all ranks have the same device.
 enum class OfDevices : uint8_t { Fastest, Slowest };
@@ -49,6 +57,8 @@ UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Ha
                        OfDevices which = OfDevices::Fastest);
 UnitPrices price_units(const RunPlan& plan, const Hardware& hardware,
                        OfDevices which = OfDevices::Fastest);
+PlanPrices price_places(const RunPlan& plan, const Hardware& hardware,
+                        OfDevices which = OfDevices::Fastest);
 // Returns for every part the lower, or the higher, of two prices of the same units.
 UnitPrices join_prices(UnitPrices a, const UnitPrices& b, OfDevices which);
 

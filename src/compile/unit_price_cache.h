@@ -1,6 +1,8 @@
 #pragma once
 
 #include <map>
+#include <set>
+#include <utility>
 
 #include "compile/unit_price.h"
 
@@ -13,18 +15,20 @@ class UnitPriceCache {
   // `hardware` must outlive the cache.
   explicit UnitPriceCache(const Hardware& hardware) : hardware_(hardware) {}
 
-  const UnitPrices& of(const RunPlan& plan) { return of(plan, prices_, OfDevices::Fastest); }
+  const PlanPrices& of(const RunPlan& plan) { return of(plan, prices_, OfDevices::Fastest); }
   // On the device of a mixed cluster that is slowest at each part.
-  const UnitPrices& slowest_of(const RunPlan& plan) {
+  const PlanPrices& slowest_of(const RunPlan& plan) {
     return hardware_.is_mixed() ? of(plan, slowest_, OfDevices::Slowest) : of(plan);
   }
 
  private:
-  using Prices = std::map<StageShape, UnitPrices>;
+  using Prices = std::map<std::pair<StageShape, std::set<int>>, PlanPrices>;  // (shape, tp degrees)
 
-  const UnitPrices& of(const RunPlan& plan, Prices& prices, OfDevices which) {
-    const auto [known, is_new] = prices.try_emplace(plan.shape);
-    if (is_new) known->second = price_units(plan, hardware_, which);
+  const PlanPrices& of(const RunPlan& plan, Prices& prices, OfDevices which) {
+    std::set<int> degrees;
+    for (int place = 0; place < plan.mesh.pp; ++place) degrees.insert(plan.mesh.tp_at(place));
+    const auto [known, is_new] = prices.try_emplace({plan.shape, std::move(degrees)});
+    if (is_new) known->second = price_places(plan, hardware_, which);
     return known->second;
   }
 

@@ -37,6 +37,7 @@ RunConfig on_one_rank(RunConfig config) {
   ParallelConfig& parallel = config.parallel;
   parallel.tp = parallel.cp = parallel.pp = parallel.dp = parallel.ep = 1;
   parallel.zero = parallel.chunks = parallel.hsdp_shard = 0;
+  parallel.stage_tp.clear();
   parallel.stage_dp.clear();
   parallel.stage_layers.clear();
   parallel.schedule = ParallelConfig{}.schedule;
@@ -238,13 +239,13 @@ class Loader {
     if (ranks < 1) {
       problems_.push_back(origin + ": must be at least 1");
       is_readable_ = false;
-    } else if (!parallel.stage_dp.empty()) {
+    } else if (states_places(parallel)) {
       // What is wrong with the key itself is reported with its other rules.
-      if (!has_possible_stage_dp(parallel) || num_ranks(parallel) == ranks) return;
+      if (!has_possible_places(parallel) || num_ranks(parallel) == ranks) return;
       problems_.push_back(fmt::format(
-          "{}: parallel.tp * cp * (the sum of stage_dp) = {} * {} * ({}) = {} ranks; change one of "
-          "them, or the number of ranks",
-          origin, parallel.tp, parallel.cp, parallel.stage_dp, num_ranks(parallel)));
+          "{}: the places of the pipeline with parallel.{} have {} ranks; change one of them, or "
+          "the number of ranks",
+          origin, places_text(parallel), num_ranks(parallel)));
       is_readable_ = false;
     } else if (loaded_.history.count("parallel.dp")) {
       if (others * parallel.dp == ranks) return;

@@ -74,7 +74,7 @@ TEST(LoadConfig, PrintedConfigurationReadsBackToTheSameForEveryField) {
                           field.name == "loss_scale" || field.name == "skip_samples" ||
                           field.name == "lora_alpha" || field.name == "lora_targets" ||
                           field.name == "qk_clip" || field.name == "stage_dp" ||
-                          field.name == "stage_layers";
+                          field.name == "stage_tp" || field.name == "stage_layers";
     if (!is_bound) change(field);
   }
   all.optim.schedule = LrScheduleKind::Wsd;     // "range" contradicts a warm-up

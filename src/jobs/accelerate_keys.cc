@@ -82,6 +82,7 @@ constexpr KeyPair kAcceleratePairs[] = {
     {"parallel.ep", Say::Only, {}, "1", "it has no expert parallelism"},
     {"parallel.schedule", Say::Only, {}, "\"1f1b\"", "it has no pipelines"},
     {"parallel.chunks", Say::Only, {}, "1", "it has no pipelines"},
+    {"parallel.stage_tp", Say::Only, {}, "\"\"", "it has no pipelines"},
     {"parallel.stage_dp", Say::Only, {}, "\"\"", "it has no pipelines"},
     {"parallel.stage_layers", Say::Only, {}, "\"\"", "it has no pipelines"},
     {"parallel.zero", Say::Code, "fsdp_config.fsdp_reshard_after_forward"},

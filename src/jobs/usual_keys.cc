@@ -33,6 +33,7 @@ constexpr KeyPair kUsualPairs[] = {
     {"optim.master", Say::Only, {}, "true", "the job that we write has fp32 master weights"},
     {"optim.post_validate", Say::Tuning},
     {"optim.frozen", Say::Only, {}, "\"\"", "the job that we write trains every parameter"},
+    {"parallel.stage_tp", Say::Only, {}, "\"\"", kEvenStages},
     {"parallel.stage_dp", Say::Only, {}, "\"\"", kEvenStages},
     {"parallel.stage_layers", Say::Only, {}, "\"\"", kEvenStages},
     {"parallel.order", Say::Tuning},

@@ -240,18 +240,23 @@ bool stays_gathered(const ChunkTables& chunk, int unit) {
   return chunk.gathers_params() && is_tied_here && unit == 0;
 }
 
-NormChunks::NormChunks(const ModelSpec& model, StageShape shape) {
+NormChunks::NormChunks(const ModelSpec& model, StageShape shape,
+                       std::span<const std::pair<StageSpec, int>> parts) {
   shape.ep = 1;
-  std::vector<std::vector<ParamLayout>> of_ranks;  // [tp rank][param]
-  for (shape.tp_rank = 0; shape.tp_rank < shape.tp; ++shape.tp_rank) {
-    of_ranks.push_back(param_layouts(model, whole_model(model), shape));
-  }
-  for (size_t param = 0; param < of_ranks.front().size(); ++param) {
-    std::vector<int64_t>& first = first_of_[of_ranks.front()[param].name];
-    for (const std::vector<ParamLayout>& of_rank : of_ranks) {
-      const ParamLayout& layout = of_rank[param];
-      first.push_back(layout.is_first_copy ? total_ : -1);
-      if (layout.is_first_copy) total_ += num_norm_chunks(layout.extent.num_elements());
+  for (const auto& [stage, tp] : parts) {
+    shape.tp = tp;
+    std::vector<std::vector<ParamLayout>> of_ranks;  // [tp rank][param]
+    for (shape.tp_rank = 0; shape.tp_rank < shape.tp; ++shape.tp_rank) {
+      of_ranks.push_back(param_layouts(model, stage, shape));
+    }
+    for (size_t param = 0; param < of_ranks.front().size(); ++param) {
+      const auto [found, is_new] = first_of_.try_emplace(of_ranks.front()[param].name);
+      if (!is_new) continue;  // the table of a tied head is counted in the first stage
+      for (const std::vector<ParamLayout>& of_rank : of_ranks) {
+        const ParamLayout& layout = of_rank[param];
+        found->second.push_back(layout.is_first_copy ? total_ : -1);
+        if (layout.is_first_copy) total_ += num_norm_chunks(layout.extent.num_elements());
+      }
     }
   }
 }

@@ -148,10 +148,12 @@ void cut_shards(ChunkTables& chunk, const StageShape& shape, const ZeroShape& ze
 bool stays_gathered(const ChunkTables& chunk, int unit);
 
 // The numbers of the norm chunks of all parameters in the model. They count in model order, and
-// within a parameter in the order of tp ranks.
+// within a parameter in the order of tp ranks. `parts` are those of the model that follow each
+// other, with the number of tp ranks that share each.
 class NormChunks {
  public:
-  NormChunks(const ModelSpec& model, StageShape shape);
+  NormChunks(const ModelSpec& model, StageShape shape,
+             std::span<const std::pair<StageSpec, int>> parts);
 
   int64_t total() const { return total_; }
   // Returns the first chunk of the part that a tp rank holds, or -1 if a lower rank holds the same.

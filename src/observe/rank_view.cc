@@ -25,7 +25,7 @@ std::string coords_text(const RunPlan& plan, const MeshCoords& coords) {
   add("dp", plan.mesh.dp_at(coords.pp), coords.dp);
   add("pp", plan.mesh.pp, coords.pp);
   add("cp", plan.mesh.cp, coords.cp);
-  add("tp", plan.mesh.tp, coords.tp);
+  add("tp", plan.mesh.tp_at(coords.pp), coords.tp);
   return text;
 }
 

@@ -124,7 +124,9 @@ LayerBounds::Key LayerBounds::key(const LayoutChoice& layout) const {
 const UnitPrices& LayerBounds::price(const LayoutChoice& layout, uint64_t again, OfDevices which) {
   RunPlan plan = shaped(layout);
   plan.shape.again = layout.recompute == Recompute::Fit ? again : 0;  // else it changes nothing
-  return which == OfDevices::Fastest ? prices_.of(plan) : prices_.slowest_of(plan);
+  const PlanPrices& prices =
+      which == OfDevices::Fastest ? prices_.of(plan) : prices_.slowest_of(plan);
+  return prices.at(plan.mesh, 0);
 }
 
 const UnitPrices& LayerBounds::unit_prices(const LayoutChoice& layout, uint64_t again) {

@@ -59,6 +59,7 @@ RunConfig with_layout(RunConfig config, const LayoutChoice& layout) {
   config.parallel.pp = layout.mesh.pp;
   config.parallel.dp = layout.mesh.dp;
   config.parallel.ep = layout.mesh.ep;
+  config.parallel.stage_tp.clear();
   config.parallel.stage_dp.clear();
   config.parallel.stage_layers.clear();
   config.parallel.zero = layout.zero;

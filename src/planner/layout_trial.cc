@@ -112,7 +112,7 @@ void LayoutTrial::try_transfers(Candidate candidate, RunPlan& plan,
 std::optional<NeededBytes> LayoutTrial::try_as_it_is(
     const Candidate& candidate, LayoutWay way, RunPlan& plan,
     const std::vector<OrderedSchedule>& schedules) {
-  const UnitPrices& prices = prices_.slowest_of(plan);
+  const PlanPrices& prices = prices_.slowest_of(plan);
   std::optional<NeededBytes> needed;
   int num_compiled = 0;
   for (const OrderedSchedule& ordered : schedules) {

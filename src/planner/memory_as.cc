@@ -19,11 +19,11 @@ Status check_rules(const RunPlan& plan, const TrainerRules& rules) {
                     "parallel.zero = {}",
                     plan.config.parallel.zero, rules.most_zero, rules.most_zero));
   }
-  if (!plan.mesh.stage_dp.empty()) {
+  if (plan.mesh.is_uneven()) {
     return infeasible(
-        "parallel.stage_dp: other trainers have as many ranks at every place of the pipeline; "
-        "leave "
-        "it out");
+        "parallel.stage_tp and stage_dp: other trainers have the same degrees at every place of "
+        "the "
+        "pipeline; leave them out");
   }
   if (plan.model.has_experts()) {
     return infeasible("what other trainers keep of experts is not described; plan a dense model");

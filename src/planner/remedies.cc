@@ -3,6 +3,8 @@
 #include <functional>
 #include <string_view>
 
+#include "schema/mesh.h"
+
 namespace trireme {
 namespace {
 
@@ -26,7 +28,7 @@ class ChangedConfigs {
   }
   // Halves one degree and doubles dp.
   void move_to_dp(int ParallelConfig::*degree) {
-    if (config_.parallel.*degree % 2 != 0 || !config_.parallel.stage_dp.empty()) return;
+    if (config_.parallel.*degree % 2 != 0 || states_places(config_.parallel)) return;
     add([&](RunConfig& other) {
       other.parallel.*degree /= 2;
       other.parallel.dp *= 2;

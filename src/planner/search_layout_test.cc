@@ -162,7 +162,7 @@ std::vector<PlannedLayout> brute_force(const RunConfig& config, const Hardware& 
     Result<RunPlan> outlined = start_plan(own, {});
     ASSERT_TRUE(outlined.ok() && outline_pipeline(*outlined, parts).ok()) << describe(layout);
     const PricedSchedule priced =
-        price_schedule(*outlined, price_units(*outlined, hardware), hardware, collectives,
+        price_schedule(*outlined, price_places(*outlined, hardware), hardware, collectives,
                        bounds.layer_saved_bytes(layout));
     ASSERT_TRUE(priced.simulation.ok()) << priced.simulation.error().message;
     expect_within_bounds(all.back(), bounds, *priced.simulation);

@@ -37,12 +37,11 @@ class Smaller {
       return infeasible(fmt::format("the layout of {} ranks may not change, but only {} can run",
                                     mesh_.size(), ranks_left()));
     }
-    if (!mesh_.stage_dp.empty()) {
-      return infeasible(
-          fmt::format("parallel.stage_dp = \"{}\" needs {} ranks, but only {} can run; wait for "
-                      "the lost ranks, or remove parallel.stage_dp; then the job can resume with "
-                      "fewer ranks",
-                      config_.parallel.stage_dp, mesh_.size(), ranks_left()));
+    if (mesh_.is_uneven()) {
+      return infeasible(fmt::format(
+          "parallel.{} needs {} ranks, but only {} can run; wait for the lost ranks, or "
+          "remove the degrees of places; then the job can resume with fewer ranks",
+          places_text(config_.parallel), mesh_.size(), ranks_left()));
     }
     std::optional<RunConfig> best = with_less_dp();
     const int used = best ? mesh_of(best->parallel).size() : 0;

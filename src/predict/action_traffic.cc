@@ -12,6 +12,7 @@
 #include "graph/param_layout.h"
 #include "memory/newton_schulz_memory.h"
 #include "memory/offload_pieces.h"
+#include "schema/message_cut.h"
 
 namespace trireme {
 namespace {
@@ -22,10 +23,6 @@ constexpr int16_t kNoPeer = -1, kOwnRank = 0, kPeerBehind = 1, kPeerBefore = 2;
 int16_t side_of(int peer, int pp) {
   if (peer < 0) return kNoPeer;
   return peer == pp ? kOwnRank : peer > pp ? kPeerBehind : kPeerBefore;
-}
-
-bool is_send(const Action& action) {
-  return action.kind == ActionKind::SendActivation || action.kind == ActionKind::SendGrad;
 }
 
 bool computes(const Action& action) {
@@ -41,7 +38,9 @@ bool sends_anything(const Action& action) {
     case ActionKind::BW:
       return action.first_unit == 0;  // counted once for all units
     case ActionKind::SendActivation:
+    case ActionKind::RecvActivation:
     case ActionKind::SendGrad:
+    case ActionKind::RecvGrad:
     case ActionKind::JoinDirections:
     case ActionKind::ReduceGrad:
     case ActionKind::JoinTiedTable:
@@ -73,13 +72,15 @@ int64_t file_bytes(const RankPlan& rank, const Action& action) {
   }
 }
 
-std::vector<RepeatedAction> repeated_actions(std::span<const Action> actions, int pp) {
+std::vector<RepeatedAction> repeated_actions(const Mesh& mesh, std::span<const Action> actions,
+                                             int pp) {
   std::map<std::tuple<ActionKind, int, int, int, int, int>, RepeatedAction> repeated;
   for (const Action& action : actions) {
     if (!sends_anything(action)) continue;
     Action sent{.kind = action.kind, .chunk = action.chunk, .microbatch = -1};
     if (is_of_piece(action.kind)) sent.microbatch = action.microbatch;
-    if (!is_send(action)) sent.peer = side_of(action.peer, pp);
+    sent.peer =
+        is_transfer(action.kind) ? int16_t(mesh.tp_at(action.peer)) : side_of(action.peer, pp);
     if (!computes(action)) {
       sent.first_unit = action.first_unit;
       sent.num_units = action.num_units;
@@ -119,13 +120,11 @@ class ActionTraffic::Work {
   void work_out(const Action& action) {
     switch (action.kind) {
       case ActionKind::SendActivation:
-      case ActionKind::SendGrad: {
-        const ChunkTables& chunk = rank_->chunks[size_t(action.chunk)];
-        const bool is_forward = action.kind == ActionKind::SendActivation;
-        const std::string name = is_forward ? kStageOutput : stage_input_name(chunk.stage);
-        bytes_[kPp] += chunk.tables.saved.at(name).bytes();
-        return;
-      }
+      case ActionKind::RecvGrad:
+        return count_message(action, kStageOutput);
+      case ActionKind::RecvActivation:
+      case ActionKind::SendGrad:
+        return count_message(action, stage_input_name(rank_->chunks[size_t(action.chunk)].stage));
       case ActionKind::ReduceGrad:
         return for_each_bucket(action, [&](const PlacedBucket& placed) { count_reduce(placed); });
       case ActionKind::JoinTiedTable:
@@ -163,6 +162,29 @@ class ActionTraffic::Work {
       default:
         return;
     }
+  }
+
+  // A message between stages: what this rank sends of it, or what it sends of its part to the tp
+  // ranks that have received the others.
+  void count_message(const Action& action, const std::string& name) {
+    const TensorSpec& carried = rank_->chunks[size_t(action.chunk)].tables.saved.at(name);
+    const int64_t rows = carried.shape[0];
+    const int64_t row_bytes = rows == 0 ? 0 : carried.bytes() / rows;
+    const MessageCut cut = message_cut(rank_->shape, action.peer);
+    const bool sends =
+        action.kind == ActionKind::SendActivation || action.kind == ActionKind::SendGrad;
+    if (sends) {
+      bytes_[kPp] += cut.own_part(cut.all_rows(rows)).count * row_bytes;
+      return;
+    }
+    const int ranks = cut.num_gathering();
+    const int64_t cols = row_bytes / size_of(carried.dtype);
+    std::vector<int64_t> counts;
+    for (int rank = 0; rank < ranks; ++rank) {
+      counts.push_back(cut.gathered(rows, rank).count * cols);
+    }
+    bytes_[kTp] += collective(Collective::AllGather, along(MeshAxis::Tp, ranks, 1),
+                              cut.index_in_gather(), rows * cols, counts, carried.dtype, false);
   }
 
   // Transfers between tp ranks, once for all units of a chunk.
@@ -299,7 +321,7 @@ class ActionTraffic::Work {
         count_pieces(move);
         continue;
       }
-      const auto what = collective_of(move.change, move.global, plan_.mesh.tp, rank_->coords.tp);
+      const auto what = collective_of(move.change, move.global, rank_->shape.tp, rank_->coords.tp);
       if (!what) continue;
       bytes_[kTp] += sent_over_tp(*what, move.dtype);
     }
@@ -307,14 +329,14 @@ class ActionTraffic::Work {
 
   void count_pieces(const TensorMove& move) {
     const PieceTraffic traffic =
-        piece_traffic(move.change, move.global, kRowPieces, plan_.mesh.tp, rank_->coords.tp);
+        piece_traffic(move.change, move.global, kRowPieces, rank_->shape.tp, rank_->coords.tp);
     bytes_[kTp] += traffic.sent_elements * size_of(move.dtype);
     for (const MoveCollective& sum : traffic.sums) bytes_[kTp] += sent_over_tp(sum, move.dtype);
   }
 
   int64_t sent_over_tp(const MoveCollective& move, DType dtype) const {
-    return collective_bytes_.sent(move.request(plan_.mesh.tp, rank_->coords.tp),
-                                  along(MeshAxis::Tp, plan_.mesh.tp, 1), size_of(dtype),
+    return collective_bytes_.sent(move.request(rank_->shape.tp, rank_->coords.tp),
+                                  along(MeshAxis::Tp, rank_->shape.tp, 1), size_of(dtype),
                                   move.algorithm() == Algorithm::Canonical);
   }
 
@@ -344,7 +366,7 @@ class ActionTraffic::Work {
   int64_t gathered_for_muon(const WholeMatrix& matrix) const {
     if (!matrix.is_gathered()) return 0;
     const DType dtype = newton_schulz_memory(matrix, plan_.shape.compute).dtype;
-    return collective(Collective::AllGather, along(MeshAxis::Tp, plan_.mesh.tp, 1),
+    return collective(Collective::AllGather, along(MeshAxis::Tp, rank_->shape.tp, 1),
                       rank_->coords.tp, matrix.rows * matrix.cols, matrix.counts(), dtype, false);
   }
 
@@ -443,7 +465,7 @@ class ActionTraffic::Work {
   GroupPlace along(MeshAxis axis, int count, int step) const {
     const MeshCoords& at = rank_->coords;
     const int coord = axis == MeshAxis::Tp ? at.tp : axis == MeshAxis::Cp ? at.cp : at.dp;
-    const int64_t stride = span_of(plan_.mesh, axis).stride;
+    const int64_t stride = span_of(plan_.mesh, axis, at.pp).stride;
     const int64_t index = coord / step % count;
     const int64_t own = position_of(plan_.mesh, at);
     return {own - index * step * stride, {count, step * stride}, {}, ranks_per_node_};

@@ -21,13 +21,16 @@ inline void add_to(AxisCounts& sum, const AxisCounts& addend, int64_t times = 1)
 // An action that sends something, and the number of actions of the program that send the same
 // bytes.
 struct RepeatedAction {
-  Action action;  // action.peer is a side (before, behind, own), not a rank
+  // action.peer is the tp degree of the other place for a transfer, and else a side (before,
+  // behind, own).
+  Action action;
   int64_t times = 0;
   friend bool operator==(const RepeatedAction&, const RepeatedAction&) = default;
 };
 // Groups the sending actions of one rank. The order of the result depends only on the actions. `pp`
 // is the rank's pipeline index.
-std::vector<RepeatedAction> repeated_actions(std::span<const Action> actions, int pp);
+std::vector<RepeatedAction> repeated_actions(const Mesh& mesh, std::span<const Action> actions,
+                                             int pp);
 
 // Returns the bytes that an action reads from or writes to the file of memory.offload; 0 if it uses
 // no file.

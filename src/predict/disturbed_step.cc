@@ -13,13 +13,14 @@ namespace trireme {
 namespace {
 
 // Seconds of the kernels of every stage, sums of gradients included, for one micro-batch.
-std::vector<StageTimes> kernel_times(const RunPlan& plan, const UnitPrices& prices,
+std::vector<StageTimes> kernel_times(const RunPlan& plan, const PlanPrices& prices,
                                      const Hardware& hardware) {
   const std::vector<double> sums_s = price_grad_sums(plan, hardware);
   std::vector<StageTimes> stages;
-  for (const StageSpec& stage : plan.stages) {
-    stages.push_back(stage_times(prices.of(stage)));
-    stages.back().w_s += sums_s[stages.size() - 1];
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const UnitPrices& of_place = prices.at(plan.mesh, plan.place_of(int(stage)));
+    stages.push_back(stage_times(of_place.of(plan.stages[stage])));
+    stages.back().w_s += sums_s[stage];
   }
   return stages;
 }
@@ -31,7 +32,7 @@ DeviceTimes device_times(const RunPlan& plan, const Hardware& hardware) {
   }
   for (int device = 0; device < hardware.num_devices(); ++device) {
     const Hardware own = hardware.all_of_device(device);
-    times.compute.push_back(kernel_times(plan, price_units(plan, own), own));
+    times.compute.push_back(kernel_times(plan, price_places(plan, own), own));
     times.update.emplace_back();
     for (const RankPlan& rank : plan.pipeline) {
       times.update.back().push_back(predict_update(plan, rank, own) /
@@ -53,9 +54,9 @@ namespace {
 
 Result<PricedPlan> price_any_plan(const RunPlan& plan, const Hardware& hardware) {
   CollectiveBytes collective_bytes(comm_cost(plan));
-  const UnitPrices prices = price_units(plan, hardware);
-  const UnitPrices hiding =
-      hardware.is_mixed() ? price_units(plan, hardware, OfDevices::Slowest) : prices;
+  const PlanPrices prices = price_places(plan, hardware);
+  const PlanPrices hiding =
+      hardware.is_mixed() ? price_places(plan, hardware, OfDevices::Slowest) : prices;
   PricedSchedule priced = price_schedule(plan, prices, hardware, collective_bytes);
   if (!priced.simulation.ok()) return priced.simulation.error();
   PricedPlan result{.plan = plan,

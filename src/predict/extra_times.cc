@@ -9,7 +9,7 @@ namespace {
 
 int dp_together(const RunPlan& plan) {
   // All lanes of a rank run one after the other, and other ranks have some of them.
-  if (!plan.mesh.stage_dp.empty()) return plan.mesh.dp;
+  if (plan.mesh.is_uneven()) return plan.mesh.dp;
   const ZeroShape& zero = plan.pipeline.front().zero;
   return std::lcm(plan.mesh.ep_dp(), zero.shards_params() ? zero.degree : 1);
 }
@@ -42,7 +42,7 @@ std::vector<int> Pipelines::together(int pipeline, int pp) const {
   for (int i = 0; i < dp_together_ / lanes; ++i) {
     const int dp = pipeline * (dp_together_ / lanes) + i;
     for (int cp = 0; cp < mesh_.cp; ++cp) {
-      for (int tp = 0; tp < mesh_.tp; ++tp) {
+      for (int tp = 0; tp < mesh_.tp_at(pp); ++tp) {
         positions.push_back(position_of(mesh_, {.tp = tp, .cp = cp, .pp = pp, .dp = dp}));
       }
     }

@@ -42,6 +42,7 @@ double rounds_of_ring(ActionKind kind, int cp) {
 LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& action,
                   const Hardware& hardware, CollectiveBytes& collective_bytes) {
   const Mesh& mesh = plan.mesh;
+  const auto span = [&](MeshAxis axis) { return span_of(mesh, axis, rank.coords.pp); };
   const bool is_of_chunk = action.chunk >= 0;
   const double layers =
       is_of_chunk ? double(rank.chunks[size_t(action.chunk)].stage.num_layers) : 1.0;
@@ -58,23 +59,23 @@ LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& actio
   // Step sums gradients, which lie in memory.
   const auto sums_s = [&](std::string_view axis, MeshAxis of, double sums) {
     if (bytes_of(axis) <= 0.0) return 0.0;
-    const LinkSpec link = group_link(hardware, span_of(mesh, of));
+    const LinkSpec link = group_link(hardware, span(of));
     const double moved_s =
-        shared_memory_s(hardware, span_of(mesh, of), VectorMove::AllReduce, bytes_of(axis));
+        shared_memory_s(hardware, span(of), VectorMove::AllReduce, bytes_of(axis));
     return std::max(transfer_s(link, bytes_of(axis), sums), moved_s + sums * link.latency_s);
   };
   LayerComm comm;
-  comm.ep = seconds("ep", exchange_link(hardware, span_of(mesh, MeshAxis::Ep)), kExchangesOfLayer);
+  comm.ep = seconds("ep", exchange_link(hardware, span(MeshAxis::Ep)), kExchangesOfLayer);
   if (!is_of_chunk) {
     comm.tp = sums_s("tp", MeshAxis::Tp, num_sums(rank, &ParamLayout::grad_addends, hardware));
     comm.cp = sums_s("cp", MeshAxis::Cp, num_sums(rank, &ParamLayout::cp_addends, hardware));
     return comm;
   }
-  const LinkSpec tp_link = group_link(hardware, span_of(mesh, MeshAxis::Tp));
+  const LinkSpec tp_link = group_link(hardware, span(MeshAxis::Tp));
   comm.tp = price_tensor_moves(plan, rank, rank.chunks[size_t(action.chunk)].stage, action.kind,
                                tp_link, hardware, collective_bytes)
                 .seconds;
-  const RankSpan cp = span_of(mesh, MeshAxis::Cp);
+  const RankSpan cp = span(MeshAxis::Cp);
   const bool is_ring = rank.shape.context_exchange == ContextExchange::Ring;
   // In a ring every rank waits for the slowest neighbour, to which its communication thread sends.
   LinkSpec neighbour = pair_link(hardware, 0, (cp.count - 1) * cp.stride);
@@ -111,7 +112,8 @@ LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Ac
   const StageSpec& stage = rank.chunks[size_t(action.chunk)].stage;
   RankPlan outline;
   outline.coords = rank.coords;
-  outline.coords.pp = outline.coords.dp = 0;  // prices are those of the first groups
+  outline.coords.dp = 0;  // prices are those of the first groups
+  if (!mesh.is_uneven()) outline.coords.pp = 0;
   outline.shape = rank.shape;
   // What is computed again does not change F.
   if (action.kind == ActionKind::F) {
@@ -123,8 +125,8 @@ LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Ac
     const LayerCommKey key{action.kind,
                            part,
                            outline.shape,
-                           span_of(mesh, MeshAxis::Tp),
-                           span_of(mesh, MeshAxis::Cp),
+                           span_of(mesh, MeshAxis::Tp, rank.coords.pp),
+                           span_of(mesh, MeshAxis::Cp, rank.coords.pp),
                            experts_along_dp(mesh),
                            mesh.size()};
     const auto [known, is_new] = collective_bytes.layer_comm.try_emplace(key);

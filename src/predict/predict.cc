@@ -55,7 +55,7 @@ std::vector<StepTimes> slowest_of_stages(const RunPlan& plan, const std::vector<
 
 Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) {
   CollectiveBytes collective_bytes(comm_cost(plan));
-  return price_schedule(plan, price_units(plan, hardware), hardware, collective_bytes).simulation;
+  return price_schedule(plan, price_places(plan, hardware), hardware, collective_bytes).simulation;
 }
 
 double predict_update(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware) {
@@ -80,12 +80,12 @@ double predict_update(const RunPlan& plan, const RankPlan& rank, const Hardware&
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware) {
   if (hardware.is_mixed()) return slowest_of_stages(plan, predict_mixed_ranks(plan, hardware));
   CollectiveBytes collective_bytes(comm_cost(plan));
-  const UnitPrices prices = price_units(plan, hardware);
+  const PlanPrices prices = price_places(plan, hardware);
   const PricedSchedule priced = price_schedule(plan, prices, hardware, collective_bytes);
   return predict_stages(plan, prices, priced, hardware, collective_bytes);
 }
 
-std::vector<StepTimes> predict_stages(const RunPlan& plan, const UnitPrices& prices,
+std::vector<StepTimes> predict_stages(const RunPlan& plan, const PlanPrices& prices,
                                       const PricedSchedule& priced, const Hardware& hardware,
                                       CollectiveBytes& collective_bytes) {
   std::vector<StepTimes> times(size_t(plan.mesh.pp));
@@ -98,9 +98,10 @@ std::vector<StepTimes> predict_stages(const RunPlan& plan, const UnitPrices& pri
 }
 
 // All ranks of one stage take the same time.
-StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
+StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const PlanPrices& of_places,
                         const PricedSchedule& priced, const Hardware& hardware,
                         CollectiveBytes& collective_bytes) {
+  const UnitPrices& prices = of_places.at(plan.mesh, rank.coords.pp);
   const RankSimulation& simulated = priced.simulation->ranks[size_t(rank.coords.pp)];
   const LayerComm in_layers = layer_comm_of(plan, rank, priced.comm);
   const LayerComm in_step =

@@ -77,12 +77,12 @@ std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardw
 // Does the same for a schedule that has already been simulated with the prices of the plan's units.
 // On a mixed cluster as if every part were computed on the device that is fastest at it; `prices`
 // are then those of the slowest devices, behind whose computation transfers are hidden.
-std::vector<StepTimes> predict_stages(const RunPlan& plan, const UnitPrices& prices,
+std::vector<StepTimes> predict_stages(const RunPlan& plan, const PlanPrices& prices,
                                       const PricedSchedule& priced, const Hardware& hardware,
                                       CollectiveBytes& collective_bytes);
 
 // The same for the ranks of the stage of one compiled rank.
-StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const UnitPrices& prices,
+StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const PlanPrices& of_places,
                         const PricedSchedule& priced, const Hardware& hardware,
                         CollectiveBytes& collective_bytes);
 

@@ -46,7 +46,7 @@ class DataLinks {
       : hardware_(hardware),
         grad_factor_(double(hardware.practice.bytes_of_grad(plan.shape.grad)) /
                      double(size_of(plan.shape.grad))) {
-    const RankSpan dp = span_of(plan.mesh, MeshAxis::Dp);
+    const RankSpan dp = span_of(plan.mesh, MeshAxis::Dp, rank.coords.pp);
     const int64_t shards = rank.zero.level == 0 ? 1 : rank.zero.degree;
     const int64_t replicas = plan.mesh.dp_at(rank.coords.pp) / shards;
     shards_ = {shards, dp.stride};

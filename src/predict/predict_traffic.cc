@@ -44,18 +44,19 @@ class TrafficOfRanks {
     for (const Action& action : first.program) {
       if (!is_of_piece(action.kind)) program.push_back(action);
     }
-    std::vector<RepeatedAction> repeated = repeated_actions(program, pp);
+    std::vector<RepeatedAction> repeated = repeated_actions(plan_.mesh, program, pp);
     for (const StageTraffic& traffic : counted_) {
-      const bool is_alike = traffic.num_dp == plan_.mesh.dp_at(pp) &&
+      const bool is_alike = traffic.degrees == plan_.mesh.at(pp) &&
                             traffic.content == content_of(plan_.model, first) &&
                             traffic.repeated == repeated;
       if (is_alike && lies_alike_) return traffic.sent;
     }
     const Mesh& mesh = plan_.mesh;
-    counted_.push_back({mesh.dp_at(pp), content_of(plan_.model, first), std::move(repeated), {}});
+    counted_.push_back({mesh.at(pp), content_of(plan_.model, first), std::move(repeated), {}});
     StageTraffic& traffic = counted_.back();
-    traffic.sent.resize(size_t(mesh.tp) * size_t(mesh.cp) * size_t(traffic.num_dp));
-    for (int tp = 0; tp < mesh.tp; ++tp) count_tp_rank(pp, tp, traffic);
+    const auto [num_tp, num_dp] = traffic.degrees;
+    traffic.sent.resize(size_t(num_tp) * size_t(mesh.cp) * size_t(num_dp));
+    for (int tp = 0; tp < num_tp; ++tp) count_tp_rank(pp, tp, traffic);
     return traffic.sent;
   }
 
@@ -65,7 +66,7 @@ class TrafficOfRanks {
   // dp.
   static bool lies_alike(const Mesh& mesh, int ranks_per_node) {
     if (mesh.size() <= ranks_per_node) return true;
-    if (!mesh.stage_dp.empty()) return false;
+    if (mesh.is_uneven()) return false;
     const auto is_even = [&](int ranks) {
       return ranks_per_node % ranks == 0 || ranks % ranks_per_node == 0;
     };
@@ -77,7 +78,7 @@ class TrafficOfRanks {
   }
 
   struct StageTraffic {
-    int num_dp = 1;
+    PlaceDegrees degrees;
     std::vector<int64_t> content;
     std::vector<RepeatedAction> repeated;
     std::vector<AxisCounts> sent;
@@ -87,7 +88,7 @@ class TrafficOfRanks {
     const Mesh& mesh = plan_.mesh;
     RankPlan rank = stored_rank(plan_, position_of(mesh, {.tp = tp, .pp = pp}));
     std::map<std::tuple<int, int, int>, AxisCounts> in_layers;  // (cp, ep, dp unless all are alike)
-    for (int dp = 0; dp < traffic.num_dp; ++dp) {
+    for (int dp = 0; dp < traffic.degrees.dp; ++dp) {
       move_along_dp(rank, dp, plan_);
       for (int cp = 0; cp < mesh.cp; ++cp) {
         move_to(rank, position_of(mesh, {.tp = tp, .cp = cp, .pp = pp, .dp = dp}), plan_);
@@ -102,7 +103,7 @@ class TrafficOfRanks {
           }
         }
         add_to(sum, layers->second);
-        traffic.sent[size_t(tp + mesh.tp * (cp + mesh.cp * dp))] = sum;
+        traffic.sent[size_t(tp + traffic.degrees.tp * (cp + mesh.cp * dp))] = sum;
       }
     }
   }
@@ -133,7 +134,7 @@ AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_p
                           std::span<const Action> actions, CollectiveBytes& collective_bytes) {
   ActionTraffic counter(plan, ranks_per_node, collective_bytes);
   AxisCounts sum = {};
-  for (const RepeatedAction& entry : repeated_actions(actions, rank.coords.pp)) {
+  for (const RepeatedAction& entry : repeated_actions(plan.mesh, actions, rank.coords.pp)) {
     add_to(sum, counter.sent(rank, entry.action), entry.times);
     if (!is_step(entry)) continue;
     sum[kWorld] += entry.times * counter.sent_in_exchange(rank.position, rank);
@@ -157,8 +158,8 @@ Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware) {
   std::map<std::tuple<int, AxisCounts, int, int>, int> numbers;
   for (int position = 0; position < plan.mesh.size(); ++position) {
     const MeshCoords at = coords_of(plan.mesh, position);
-    AxisCounts sent =
-        (*of_stage[size_t(at.pp)])[size_t(at.tp + plan.mesh.tp * (at.cp + plan.mesh.cp * at.dp))];
+    const int in_stage = at.tp + plan.mesh.tp_at(at.pp) * (at.cp + plan.mesh.cp * at.dp);
+    AxisCounts sent = (*of_stage[size_t(at.pp)])[size_t(in_stage)];
     sent[kWorld] += counter.sent_in_exchange(position, plan.pipeline.front());
     const auto [found, is_new] = numbers.try_emplace(
         {plan.class_of[size_t(position)], sent, kinds.empty() ? 0 : kinds[size_t(position)],

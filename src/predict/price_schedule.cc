@@ -37,6 +37,15 @@ double grad_sums_s(const RunPlan& plan, const RankPlan& rank, const StageSpec& s
   return hardware.is_processor() ? sums * bytes / hardware.matmul_bytes_per_s : 0.0;
 }
 
+// What the prices of a stage depend on: its layers and the degrees of its place.
+std::vector<int64_t> alike_key(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage) {
+  std::vector<int64_t> key = content_of(plan.model, stage);
+  const PlaceDegrees degrees = plan.mesh.at(rank.coords.pp);
+  key.push_back(degrees.tp);
+  key.push_back(degrees.dp);
+  return key;
+}
+
 }  // namespace
 
 std::vector<double> price_grad_sums(const RunPlan& plan, const Hardware& hardware) {
@@ -45,7 +54,7 @@ std::vector<double> price_grad_sums(const RunPlan& plan, const Hardware& hardwar
   for (const RankPlan& rank : plan.pipeline) {
     for (size_t c = 0; c < rank.chunks.size(); ++c) {
       const StageSpec& spec = rank.chunks[c].stage;
-      const auto [alike, is_new] = known.try_emplace(content_of(plan.model, spec));
+      const auto [alike, is_new] = known.try_emplace(alike_key(plan, rank, spec));
       if (is_new) alike->second = grad_sums_s(plan, rank, spec, hardware);
       sums_s[size_t(rank.places[c].stage)] = alike->second;
     }
@@ -71,7 +80,7 @@ LayerComm StageComm::of(const Action& action) const {
   }
 }
 
-PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
+PricedSchedule price_schedule(const RunPlan& plan, const PlanPrices& prices,
                               const Hardware& hardware, CollectiveBytes& collective_bytes,
                               double layer_saved_bytes) {
   std::vector<StageSpec> stages(size_t(num_stages(plan.schedule)));
@@ -88,7 +97,7 @@ PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
         return predict_layer_comm(plan, rank, {.kind = kind, .chunk = int16_t(c)}, hardware,
                                   collective_bytes);
       };
-      const auto [alike, is_new] = known.try_emplace(content_of(plan.model, spec));
+      const auto [alike, is_new] = known.try_emplace(alike_key(plan, rank, spec));
       if (is_new) {
         alike->second = {comm_of(ActionKind::F),
                          comm_of(ActionKind::B),

@@ -36,7 +36,7 @@ std::vector<double> price_grad_sums(const RunPlan& plan, const Hardware& hardwar
 // places and stages of the ranks (outline_pipeline). `layer_saved_bytes` is what F saves of one
 // layer; the simulated peaks of the ranks are computed from it. `prices` are those of the plan's
 // units.
-PricedSchedule price_schedule(const RunPlan& plan, const UnitPrices& prices,
+PricedSchedule price_schedule(const RunPlan& plan, const PlanPrices& prices,
                               const Hardware& hardware, CollectiveBytes& collective_bytes,
                               double layer_saved_bytes = 0.0);
 

@@ -63,7 +63,7 @@ class Pricer {
 
   void add(const std::vector<TensorMove>& moves) {
     for (const TensorMove& move : moves) {
-      const int tp = plan_.mesh.tp;
+      const int tp = rank_.shape.tp;
       const auto whole = collective_of(move.change, move.global, tp, rank_.coords.tp);
       if (!whole) continue;
       if (move.in_pieces) {
@@ -94,7 +94,7 @@ class Pricer {
 
  private:
   void add_pieces(const TensorMove& move) {
-    const int tp = plan_.mesh.tp;
+    const int tp = rank_.shape.tp;
     const PieceTraffic traffic =
         piece_traffic(move.change, move.global, kRowPieces, tp, rank_.coords.tp);
     int64_t bytes = traffic.sent_elements * size_of(move.dtype);
@@ -126,8 +126,9 @@ class Pricer {
   }
 
   int64_t sent(const MoveCollective& move, DType dtype) const {
-    const GroupPlace place{0, span_of(plan_.mesh, MeshAxis::Tp), {}, hardware_.ranks_per_node()};
-    return collective_bytes_.sent(move.request(plan_.mesh.tp, rank_.coords.tp), place,
+    const GroupPlace place{
+        0, span_of(plan_.mesh, MeshAxis::Tp, rank_.coords.pp), {}, hardware_.ranks_per_node()};
+    return collective_bytes_.sent(move.request(rank_.shape.tp, rank_.coords.tp), place,
                                   size_of(dtype), move.algorithm() == Algorithm::Canonical);
   }
   double transfer_s(int64_t bytes) const {

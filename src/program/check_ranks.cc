@@ -215,7 +215,7 @@ class RanksCheck {
   // Undoes the lanes of a rank. Slots of gradients belong to all its lanes, so they are checked
   // before.
   FoldedProgram one_lane(const RankPlan& rank, FoldedProgram program) {
-    if (mesh_.stage_dp.empty()) return program;
+    if (!mesh_.is_uneven()) return program;
     const auto count = int(rank.microbatches.global_of.size());
     const Schedule alone{.num_microbatches = count,
                          .num_chunks = schedule_.num_chunks,
@@ -240,9 +240,9 @@ class RanksCheck {
       positions.push_back(std::move(program.positions));
     }
     if (!problems_.empty()) return;
-    const MicrobatchMap map = mesh_.stage_dp.empty()
-                                  ? summed(*pipeline_.front())
-                                  : MicrobatchMap::contiguous(schedule_.num_microbatches);
+    const MicrobatchMap map = mesh_.is_uneven()
+                                  ? MicrobatchMap::contiguous(schedule_.num_microbatches)
+                                  : summed(*pipeline_.front());
     for (Problem& problem : check(folded, map)) {
       const bool has_rank = problem.rank >= 0 && problem.rank < int(positions.size());
       if (has_rank && problem.position >= 0) {
@@ -265,7 +265,7 @@ class RanksCheck {
       const RankPlan& rank = *pipeline_[size_t(stage)];
       const int position = rank.position;
       FoldedProgram program = fold_units(rank.eval_program, data_parallel_shape(rank));
-      if (!mesh_.stage_dp.empty()) program = fold_lanes(std::move(program), rank.lanes);
+      if (mesh_.is_uneven()) program = fold_lanes(std::move(program), rank.lanes);
       append(position, program.problems, true);
       for (const Action& action : program.program) {
         if (action.kind == ActionKind::F) {

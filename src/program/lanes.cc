@@ -1,7 +1,5 @@
 #include "program/lanes.h"
 
-#include <numeric>
-
 namespace trireme {
 namespace {
 
@@ -16,17 +14,15 @@ bool sends_result_of(const Action& action, const Action& computed) {
 
 }  // namespace
 
-int Lanes::peer_of(const Action& transfer) const {
-  if (stage_dp.empty()) return transfer.peer;
-  const auto place = stage_dp.begin() + transfer.peer;
+int Lanes::peer_of(const Action& transfer, int tp) const {
   const int lane = of_pipeline(lane_of(transfer.microbatch));
-  return std::accumulate(stage_dp.begin(), place, 0) +
-         (is_strided ? lane % *place : lane / (dp / *place));
+  const int ranks = mesh.dp_at(transfer.peer);
+  const int dp = is_strided ? lane % ranks : lane / mesh.lanes_at(transfer.peer);
+  return rank_along_pp(mesh, {.tp = tp, .pp = transfer.peer, .dp = dp});
 }
 
 Lanes lanes_of(const Mesh& mesh, const MeshCoords& coords, int num_microbatches, bool is_strided) {
-  return {
-      mesh.lanes_at(coords.pp), num_microbatches, is_strided, coords.dp, mesh.dp, mesh.stage_dp};
+  return {mesh.lanes_at(coords.pp), num_microbatches, is_strided, coords.dp, mesh};
 }
 
 Program spread_lanes(const Program& program, const Lanes& lanes) {

@@ -9,8 +9,8 @@ namespace trireme {
 
 // The lanes of one rank. The batch of a step is split into Mesh::dp lanes with equally many
 // micro-batches. Usually every rank of dp has one lane. At a place of the pipeline with fewer ranks
-// (Mesh::stage_dp) each has several: an action of the schedule then stands for one action of every
-// lane, and a message crosses between the two ranks that have its lane on their places.
+// (Mesh::places) each has several: an action of the schedule then stands for one action of every
+// lane, and a message crosses between the ranks that have its lane on their places.
 struct Lanes {
   int count = 1;             // of this rank
   int num_microbatches = 1;  // of a lane in a step
@@ -18,9 +18,8 @@ struct Lanes {
   // r, r + ranks, ..., and takes their micro-batches in turns, so that the micro-batches that the
   // ranks of a place have at the same time are neighbours in the step (ZeRO 2 and 3).
   bool is_strided = false;
-  int index = 0;                   // of this rank among those of its place
-  int dp = 1;                      // lanes of the pipeline
-  std::vector<int> stage_dp = {};  // Mesh::stage_dp
+  int index = 0;  // of this rank among those of its place
+  Mesh mesh = {};
 
   // Returns the number by which the rank calls micro-batch `of_lane` of its lane `lane`, and the
   // reverse.
@@ -35,10 +34,10 @@ struct Lanes {
   }
   // Returns which lane of the pipeline the rank's lane is.
   int of_pipeline(int lane) const {
-    return is_strided ? lane * (dp / count) + index : index * count + lane;
+    return is_strided ? lane * (mesh.dp / count) + index : index * count + lane;
   }
-  // Returns the other end of a transfer as a rank of the group along pp (positions_along).
-  int peer_of(const Action& transfer) const;
+  // Returns the other end of a transfer with this tp index there, as a rank of the group along pp.
+  int peer_of(const Action& transfer, int tp) const;
 };
 
 // Returns the lanes of the rank at these coordinates.

@@ -169,8 +169,9 @@ class Executor {
   void join_gradients(Ctx& ctx, const Action& action) const;
   const Stage& stage_of(const Action& action) const { return parts_.stages[size_t(action.chunk)]; }
   int64_t waited_ns() const {
-    return parts_.pipeline.waited_ns() + parts_.data_parallel.waited_ns() +
-           parts_.offload.waited_ns() + exchange_.waited_ns() + addends_waited_ns_;
+    return parts_.pipeline.waited_ns() + parts_.pipeline.gather_waited_ns() +
+           parts_.data_parallel.waited_ns() + parts_.offload.waited_ns() + exchange_.waited_ns() +
+           addends_waited_ns_;
   }
 
   Parts parts_;

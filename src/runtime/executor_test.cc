@@ -146,7 +146,8 @@ class Rank {
     plan.microbatches = MicrobatchMap::contiguous(num_microbatches);
     plan.program = accumulate(order, 1, setup.mode, plan.microbatches).program;
     if (with_step) append_step(plan.program);
-    const NormChunks norm_chunks(model, shape);
+    const std::pair<StageSpec, int> whole(whole_model(model), shape.tp);
+    const NormChunks norm_chunks(model, shape, {&whole, 1});
     plan.num_norm_words = norm_chunks.total();
     plan.num_expert_loads = model.has_experts() ? model.layers * (model.experts + 1) : 0;
     plan.num_router_losses = model.has_experts() ? model.layers * 2 : 0;

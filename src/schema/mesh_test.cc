@@ -68,24 +68,36 @@ TEST(Mesh, EveryOrderNumbersEachPlaceOnceAndItsFirstAxisIsInnermost) {
 // Places of the pipeline with their own numbers of ranks follow each other. Together the groups
 // along dp cover every rank once, and those along pp have the ranks of all places.
 TEST(Mesh, PlacesWithTheirOwnDegreesFollowEachOther) {
-  for (const std::vector<int>& stage_dp :
-       std::vector<std::vector<int>>{{2, 1}, {1, 2}, {4, 1, 2}, {6, 3, 2}, {1, 1}}) {
-    for (const int tp : {1, 2}) {
-      Mesh mesh{.tp = tp, .pp = int(stage_dp.size()), .dp = 12};
-      mesh.order = {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Dp, MeshAxis::Pp};
-      mesh.stage_dp = stage_dp;
-      ASSERT_EQ(mesh.size(), tp * std::accumulate(stage_dp.begin(), stage_dp.end(), 0));
+  using enum MeshAxis;
+  for (const std::vector<PlaceDegrees>& places : std::vector<std::vector<PlaceDegrees>>{
+           {{1, 2}, {1, 1}}, {{2, 1}, {2, 2}}, {{1, 4}, {2, 1}, {4, 2}}, {{2, 6}, {3, 3}}}) {
+    for (const MeshOrder& order : {MeshOrder{Tp, Cp, Dp, Pp}, MeshOrder{Dp, Cp, Tp, Pp}}) {
+      Mesh mesh{.tp = 12, .cp = 2, .pp = int(places.size()), .dp = 12};
+      mesh.order = order;
+      mesh.places = places;
+      int ranks = 0;
+      for (const PlaceDegrees& place : places) ranks += place.tp * place.dp;
+      ASSERT_EQ(mesh.size(), 2 * ranks);
       int before = 0;
       for (int p = 0; p < mesh.size(); ++p) {
         const MeshCoords at = coords_of(mesh, p);
         ASSERT_EQ(position_of(mesh, at), p);
         ASSERT_GE(at.pp, before);
         ASSERT_LT(at.dp, mesh.dp_at(at.pp));
+        ASSERT_LT(at.tp, mesh.tp_at(at.pp));
         before = at.pp;
-        const std::vector<int> of_place = positions_along(mesh, MeshAxis::Dp, p);
-        ASSERT_EQ(int(of_place.size()), mesh.dp_at(at.pp));
-        for (const int other : of_place) ASSERT_EQ(coords_of(mesh, other).pp, at.pp);
-        ASSERT_EQ(int(positions_along(mesh, MeshAxis::Pp, p).size()), mesh.size() / tp);
+        const std::pair<MeshAxis, int> shared[] = {{Dp, mesh.dp_at(at.pp)},
+                                                   {Tp, mesh.tp_at(at.pp)}};
+        for (const auto& [axis, degree] : shared) {
+          const std::vector<int> of_place = positions_along(mesh, axis, p);
+          ASSERT_EQ(int(of_place.size()), degree);
+          for (const int other : of_place) ASSERT_EQ(coords_of(mesh, other).pp, at.pp);
+          if (degree == 1) continue;
+          ASSERT_EQ(of_place[1] - of_place[0], stride_of(mesh, axis, at.pp));
+        }
+        const std::vector<int> pipeline = positions_along(mesh, Pp, p);
+        ASSERT_EQ(int(pipeline.size()), ranks);
+        ASSERT_EQ(pipeline[size_t(rank_along_pp(mesh, at))], p);
       }
     }
   }

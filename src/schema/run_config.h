@@ -137,6 +137,7 @@ struct ParallelConfig {
   int ep = 1;
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   int chunks = 0;            // model chunks per rank; 0: default of the schedule
+  std::string stage_tp;      // ranks along tp at each place of the pipeline, "1,2"; "": tp
   std::string stage_dp;      // ranks along dp at each place of the pipeline, "2,1"; "": dp
   std::string stage_layers;  // layers of each stage, "3,5"; "": stages of equal cost
   int zero = 0;

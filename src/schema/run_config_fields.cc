@@ -297,6 +297,9 @@ void parallel_fields(FieldList& list, ParallelConfig& parallel) {
   list.add("schedule", parallel.schedule, kLayout,
            "pipeline schedule (trireme schedule prints it)");
   list.add("chunks", parallel.chunks, kLayout, "number of stages that each pipeline rank holds");
+  list.add("stage_tp", parallel.stage_tp, kMesh,
+           "ranks along tp at each of the pp places of the pipeline, such as \"1,2\", where they "
+           "differ: each number divides tp; empty: tp ranks at every place");
   list.add("stage_dp", parallel.stage_dp, kLayout,
            "ranks along dp at each of the pp places of the pipeline, such as \"2,1\", where they "
            "differ: each number divides dp, and each rank of a place with fewer ranks takes the "

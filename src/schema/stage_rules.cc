@@ -13,6 +13,7 @@
 namespace trireme {
 namespace {
 
+constexpr std::string_view kStageTp = "parallel.stage_tp";
 constexpr std::string_view kStageDp = "parallel.stage_dp";
 constexpr std::string_view kStageLayers = "parallel.stage_layers";
 
@@ -33,46 +34,51 @@ bool keeps_tree(const RunConfig& config, int ranks) {
          std::has_single_bit(uint64_t(config.parallel.dp / ranks));
 }
 
-void divisor_rules(ConfigRules& rules, const RunConfig& config, const std::vector<int>& stage_dp) {
-  const int dp = config.parallel.dp;
+// What one of the keys that state degrees of places must say. Returns its numbers, or none if it
+// has none or a problem was reported.
+std::vector<int> place_counts(ConfigRules& rules, const ParallelConfig& parallel,
+                              std::string_view key, const std::string& text, int degree,
+                              std::string_view divided) {
+  const std::vector<int> counts = counts_of(rules, key, text);
+  if (counts.empty() || parallel.pp < 1 || degree < 1) return {};
+  if (int(counts.size()) != parallel.pp) {
+    rules.require(false, key,
+                  fmt::format("has {} numbers for the parallel.pp = {} places of the pipeline",
+                              counts.size(), parallel.pp),
+                  fmt::format("write one for each, or set parallel.pp = {}", counts.size()));
+    return {};
+  }
   int64_t common = 1;
-  for (const int ranks : stage_dp) common = std::min(std::lcm(common, ranks), int64_t{1} << 30);
+  for (const int ranks : counts) common = std::min(std::lcm(common, ranks), int64_t{1} << 30);
+  for (const int ranks : counts) {
+    if (degree % ranks == 0) continue;
+    const std::string_view axis = key.substr(key.rfind('_') + 1);
+    rules.require(false, key,
+                  fmt::format("has {}, which does not divide the parallel.{} = {} {}", ranks, axis,
+                              degree, divided),
+                  fmt::format("take divisors of it, or set parallel.{} = {}", axis, common));
+    return {};
+  }
+  return counts;
+}
+
+void tree_rules(ConfigRules& rules, const RunConfig& config, const std::vector<int>& stage_dp) {
   for (const int ranks : stage_dp) {
-    if (dp % ranks != 0) {
-      return rules.require(
-          false, kStageDp,
-          fmt::format("has {}, which does not divide the parallel.dp = {} parts of the batch",
-                      ranks, dp),
-          fmt::format("take divisors of it, or set parallel.dp = {}", common));
-    }
     if (keeps_tree(config, ranks)) continue;
     return rules.require(
         false, kStageDp,
         fmt::format("gives each of {} ranks {} of the parallel.dp parts of the batch, and "
                     "run.reproducible = \"{}\" sums along a binary tree",
-                    ranks, dp / ranks, name_of(config.run.reproducible)),
+                    ranks, config.parallel.dp / ranks, name_of(config.run.reproducible)),
         "take numbers of ranks that leave each a power of two, or run.reproducible = \"fixed\"");
   }
 }
 
-void dp_rules(ConfigRules& rules, const RunConfig& config) {
+// What places with degrees of their own exclude.
+void uneven_rules(ConfigRules& rules, const RunConfig& config, std::string_view key) {
   const ParallelConfig& parallel = config.parallel;
-  const std::vector<int> stage_dp = counts_of(rules, kStageDp, parallel.stage_dp);
-  if (stage_dp.empty() || parallel.pp < 1 || parallel.dp < 1) return;
-  if (int(stage_dp.size()) != parallel.pp) {
-    return rules.require(
-        false, kStageDp,
-        fmt::format("has {} numbers for the parallel.pp = {} places of the pipeline",
-                    stage_dp.size(), parallel.pp),
-        fmt::format("write one for each, or set parallel.pp = {}", stage_dp.size()));
-  }
-  divisor_rules(rules, config, stage_dp);
-  if (std::all_of(stage_dp.begin(), stage_dp.end(),
-                  [&](int ranks) { return ranks == parallel.dp; })) {
-    return;
-  }
   const auto need = [&](bool holds, std::string rule, std::string remedy) {
-    rules.require(holds, kStageDp, std::move(rule), std::move(remedy));
+    rules.require(holds, key, std::move(rule), std::move(remedy));
   };
   const Result<MeshOrder> order = parse_mesh_order(parallel.order);
   need(!order.ok() || order->back() == MeshAxis::Pp,
@@ -90,6 +96,39 @@ void dp_rules(ConfigRules& rules, const RunConfig& config) {
   need(config.run.replay_elsewhere_every == 0,
        "leaves some ranks without another one that can compute the same gradients",
        "set run.replay_elsewhere_every = 0");
+}
+
+// What places with tensor parallel degrees of their own exclude.
+void uneven_tp_rules(ConfigRules& rules, const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  rules.require(!reads_images(config.model.family), kStageTp,
+                "does not go with nets of images, whose tp ranks share out images or units",
+                "leave it out");
+  const int64_t tokens = config.batch.micro_sequences * config.model.seq_len;
+  const bool is_possible = tokens > 0 && parallel.cp > 0;
+  rules.require(!parallel.sequence || !is_possible || tokens % (parallel.cp * parallel.tp) == 0,
+                kStageTp,
+                fmt::format("with parallel.sequence needs parts of equal size: the {} tokens of a "
+                            "micro-batch do not split into parallel.cp * tp = {} of them",
+                            tokens, parallel.cp * parallel.tp),
+                "choose model.seq_len as a multiple of it, or set parallel.sequence = false");
+}
+
+void place_rules(ConfigRules& rules, const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const std::vector<int> tp = place_counts(rules, parallel, kStageTp, parallel.stage_tp,
+                                           parallel.tp, "ranks that share a layer");
+  const std::vector<int> dp =
+      place_counts(rules, parallel, kStageDp, parallel.stage_dp, parallel.dp, "parts of the batch");
+  tree_rules(rules, config, dp);
+  const auto differ = [](const std::vector<int>& counts, int degree) {
+    return std::any_of(counts.begin(), counts.end(), [&](int ranks) { return ranks != degree; });
+  };
+  const bool differ_in_tp = differ(tp, parallel.tp);
+  if (differ_in_tp) uneven_tp_rules(rules, config);
+  if (differ_in_tp || differ(dp, parallel.dp)) {
+    uneven_rules(rules, config, differ_in_tp ? kStageTp : kStageDp);
+  }
 }
 
 int64_t stages_of(const ParallelConfig& parallel) {
@@ -120,7 +159,7 @@ void layer_count_rules(ConfigRules& rules, const RunConfig& config) {
 }  // namespace
 
 void stage_rules(ConfigRules& rules, const RunConfig& config) {
-  dp_rules(rules, config);
+  place_rules(rules, config);
   layer_count_rules(rules, config);
 }
 

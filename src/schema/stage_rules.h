@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// What parallel.stage_dp and parallel.stage_layers must say, and what they exclude.
+// What parallel.stage_tp, stage_dp and stage_layers must say, and what they exclude.
 void stage_rules(ConfigRules& rules, const RunConfig& config);
 
 }  // namespace trireme

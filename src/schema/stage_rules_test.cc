@@ -63,6 +63,35 @@ TEST(StageRules, WhatStagesMayNotSayIsNamedWithARemedy) {
   expect_refused(config, layers, "has 3 numbers for 2 stages", "write one for each");
 }
 
+TEST(StageRules, WhatTensorDegreesOfPlacesMayNotSayIsNamedWithARemedy) {
+  const auto with = [](const std::string& stage_tp) {
+    RunConfig config = uneven_run();
+    config.parallel.stage_dp.clear();
+    config.parallel.tp = 2;
+    config.parallel.stage_tp = stage_tp;
+    return config;
+  };
+  ASSERT_TRUE(validate(with("1,2")).empty());
+  EXPECT_EQ(num_ranks(with("1,2").parallel), 12);
+  const std::string tp = "parallel.stage_tp";
+  expect_refused(with("1,two"), tp, "has \"two\", which is no number", "such as \"2,1\"");
+  expect_refused(with("1,2,1"), tp, "has 3 numbers for the parallel.pp = 2 places",
+                 "set parallel.pp = 3");
+  expect_refused(with("3,1"), tp, "has 3, which does not divide the parallel.tp = 2 ranks",
+                 "set parallel.tp = 3");
+  RunConfig config = with("1,2");
+  config.parallel.order = "tp,cp,pp,dp";
+  expect_refused(config, tp, "pp is the last axis", "tp,cp,dp,pp");
+  config = with("1,2");
+  config.parallel.schedule = ScheduleKind::Auto;
+  expect_refused(config, tp, "schedule = \"auto\"", "1f1b");
+  config = with("1,2");
+  config.parallel.sequence = true;
+  EXPECT_TRUE(validate(config).empty());
+  config.model.seq_len -= 1;
+  expect_refused(config, tp, "tokens of a micro-batch do not split", "parallel.sequence = false");
+}
+
 // Twelve parts of the batch on two ranks are six for each, which no binary tree has as a node.
 TEST(StageRules, SeveralPartsOfARankAreANodeOfTheTree) {
   RunConfig config = uneven_run();
@@ -84,7 +113,7 @@ TEST(StageRules, EqualDegreesAreTheUsualMesh) {
   config.parallel.stage_dp = "4, 4";
   config.parallel.order = "tp,cp,pp,dp";
   EXPECT_TRUE(validate(config).empty());
-  EXPECT_TRUE(mesh_of(config.parallel).stage_dp.empty());
+  EXPECT_TRUE(mesh_of(config.parallel).places.empty());
   EXPECT_EQ(num_ranks(config.parallel), 8);
   config.parallel.stage_dp = "4,2";
   EXPECT_EQ(num_ranks(config.parallel), 6);
@@ -95,7 +124,7 @@ TEST(StageRules, ImpossibleDegreesCountNoRanks) {
   RunConfig config = uneven_run();
   for (const char* stage_dp : {"4,two", "4,0", "4,2,1", "4"}) {
     config.parallel.stage_dp = stage_dp;
-    EXPECT_FALSE(has_possible_stage_dp(config.parallel)) << stage_dp;
+    EXPECT_FALSE(has_possible_places(config.parallel)) << stage_dp;
     EXPECT_EQ(num_ranks(config.parallel), 8) << stage_dp;
   }
 }

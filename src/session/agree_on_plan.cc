@@ -19,8 +19,8 @@ std::vector<std::pair<std::string, std::string>> parts_of(const RunPlan& plan) {
   };
   const Mesh& mesh = plan.mesh;
   std::vector<std::pair<std::string, std::string>> parts = {
-      {"the mesh", fmt::format("{} {} {} {} {} {} {}", mesh.tp, mesh.cp, mesh.pp, mesh.dp, mesh.ep,
-                               to_string(mesh.order), fmt::join(mesh.stage_dp, " "))}};
+      {"the mesh", fmt::format("{} of tp {} dp {} ep {} {}", degrees_text(mesh), mesh.tp, mesh.dp,
+                               mesh.ep, to_string(mesh.order))}};
   std::vector<int64_t> layers;
   for (const StageSpec& stage : plan.stages) layers.push_back(stage.num_layers);
   parts.emplace_back("the layers of the stages", fmt::format("{}", fmt::join(layers, " ")));

@@ -84,7 +84,8 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
   expert_replicas_ = holders->split(same % expert_degree, same, "expert_replicas");
   const int pp = rank_.coords.pp, in_pipeline = groups_.pp().rank();
   mirror_ = groups_.pp().split(std::min(pp, plan.mesh.pp - 1 - pp), in_pipeline, "mirror");
-  const int of_tied = holds_an_end(rank_, plan) ? rank_.coords.dp : plan.mesh.dp;
+  const int of_tied = holds_an_end(rank_, plan) ? rank_.coords.dp * plan.mesh.tp + rank_.coords.tp
+                                                : plan.mesh.dp * plan.mesh.tp;
   tied_ = groups_.pp().split(of_tied, in_pipeline, "tied");
 
   optimizer_.clip_logits_of(plan.model);
@@ -110,7 +111,7 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
     reserve_moves(groups_.tp(), plan.model, chunk.stage, rank_.shape);
   }
   bind_owned();
-  pipeline_ = std::make_unique<Pipeline>(rank_, memory_, groups_.pp(), stages_);
+  pipeline_ = std::make_unique<Pipeline>(rank_, memory_, groups_.pp(), groups_.tp(), stages_);
   data_parallel_ =
       std::make_unique<DataParallel>(rank_, memory_,
                                      DataParallelGroups{*shards_, *replicas_, *tied_, *mirror_,
@@ -144,7 +145,7 @@ int64_t Engine::message_scratch_bytes() const {
                              tied_.get(), mirror_.get()}) {
     if (group != nullptr) bytes += group->scratch_bytes();
   }
-  return bytes;
+  return bytes + pipeline_->scratch_bytes();
 }
 
 void Engine::bind_owned() {
@@ -357,7 +358,10 @@ std::vector<std::pair<std::string, Traffic>> Engine::traffic() const {
         traffic += (*group)->traffic();
       }
     }
-    if (axis == "tp") traffic += tensor_addends_->traffic();
+    if (axis == "tp") {
+      traffic += tensor_addends_->traffic();
+      traffic += pipeline_->gather_traffic();
+    }
     if (axis == "cp") traffic += context_addends_->traffic();
     if (axis == "pp") {
       traffic += tied_->traffic();

@@ -25,6 +25,7 @@ std::string Case::name() const {
              sequences, room, int(kept), muon ? fmt::format(" muon {}", qk_clip) : "", frozen,
              lora_rank > 0 ? fmt::format(" lora {} {}", lora_rank, lora_targets) : "",
              document_mask ? " document mask" : "") +
+         (stage_tp.empty() ? "" : " stage_tp " + stage_tp) +
          (stage_dp.empty() ? "" : " stage_dp " + stage_dp) +
          (stage_layers.empty() ? "" : " stage_layers " + stage_layers);
 }
@@ -117,6 +118,7 @@ RunConfig config_of(const Case& c) {
   config.parallel.ep = c.ep;
   config.parallel.pp = c.pp;
   config.parallel.schedule = c.schedule;
+  config.parallel.stage_tp = c.stage_tp;
   config.parallel.stage_dp = c.stage_dp;
   config.parallel.stage_layers = c.stage_layers;
   config.parallel.zero = c.zero;

@@ -50,7 +50,7 @@ struct Case {
   int lora_rank = 0;
   std::string lora_targets = "all";
   bool document_mask = false;
-  std::string stage_dp = "", stage_layers = "";  // parallel.*
+  std::string stage_tp = "", stage_dp = "", stage_layers = "";  // parallel.*
 
   std::string name() const;
   int ranks() const { return tp * cp * pp * dp; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Stages with their own numbers of ranks (parallel.stage_dp) as processes of `trireme launch`: they
-# have the numbers of threads, also after ranks of both stages were killed. With fewer ranks the job
-# ends and says why. Usage: uneven_stages.sh TRIREME CONFIGS
+# Stages with their own numbers of ranks (parallel.stage_dp, stage_tp) as processes of `trireme
+# launch`: they have the numbers of threads, also after ranks of both stages were killed. With fewer
+# ranks the job ends and says why. Usage: uneven_stages.sh TRIREME CONFIGS
 set -uo pipefail
 trireme=$1
 configs=$2
@@ -40,6 +40,17 @@ kill_rank() {
   fail "processes: $(<"$folder/log")"
 [[ -n $(numbers threads) ]] || fail "there are no numbers"
 cmp -s <(numbers threads) <(numbers calm) || fail "processes have other numbers than threads"
+
+# Places with tensor parallel degrees of their own.
+places=("${run[@]}" --set parallel.dp=1 --set parallel.stage_dp= --set parallel.tp=2
+        --set parallel.stage_tp=1,2 --set run.steps=20)
+"$trireme" train "${places[@]}" --out "$folder/places" >/dev/null 2>"$folder/log" ||
+  fail "threads: $(<"$folder/log")"
+"$trireme" launch "${places[@]}" --ranks 3 --out "$folder/places_launched" >/dev/null \
+  2>"$folder/log" || fail "processes: $(<"$folder/log")"
+[[ -n $(numbers places) ]] || fail "there are no numbers of places"
+cmp -s <(numbers places) <(numbers places_launched) ||
+  fail "processes have other numbers than threads at places with their own degrees"
 
 # Once without and once with checkpoints in memory.
 for every in 0 1; do
