@@ -49,7 +49,7 @@ ClusterStages::OfDevice::OfDevice(const PlannedRun& of_all, int device, double m
     : run(run_on(of_all, device, memory_bytes)), search(run, sequences) {}
 
 ClusterStages::ClusterStages(const PlannedRun& run, int64_t sequences)
-    : device_of_(devices_of_ranks(run)), next_change_(device_of_.size()) {
+    : sequences_(sequences), device_of_(devices_of_ranks(run)), next_change_(device_of_.size()) {
   for (int rank = run.num_ranks - 1, next = run.num_ranks; rank >= 0; --rank) {
     next_change_[size_t(rank)] = next;
     if (rank > 0 && device_of_[size_t(rank)] != device_of_[size_t(rank) - 1]) next = rank;

@@ -22,6 +22,7 @@ class ClusterStages {
   int num_mixes() const { return int(mixes_.size()); }
   int mix_of(int first_rank, int num_ranks) const;
 
+  int64_t sequences() const { return sequences_; }  // of a micro-batch
   int64_t num_microbatches() const { return first().num_microbatches(); }
   std::vector<StageSearch::Uniform> uniforms(int num_ranks) const {
     return first().uniforms(num_ranks);
@@ -50,6 +51,7 @@ class ClusterStages {
   std::vector<OfDevice*> searches_of(const PlannedRun& run, const std::vector<int>& devices,
                                      int64_t sequences);
 
+  int64_t sequences_;
   std::vector<int> device_of_;    // [rank]
   std::vector<int> next_change_;  // [rank] the next rank that has another device
   std::map<std::pair<int, double>, std::unique_ptr<OfDevice>> of_devices_;  // (device, bytes)

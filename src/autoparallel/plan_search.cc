@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "autoparallel/cluster_stages.h"
 #include "autoparallel/cluster_units.h"
-#include "autoparallel/pipeline_search.h"
 #include "autoparallel/refuse_plan.h"
+#include "autoparallel/split_plan.h"
+#include "autoparallel/stage_degrees.h"
 #include "autoparallel/uniform_plans.h"
 #include "base/check.h"
 #include "compile/link_cost.h"
@@ -19,10 +21,6 @@
 
 namespace trireme {
 namespace {
-
-int end_of(const std::vector<int>& operators, int op, int num_units) {
-  return size_t(op) + 1 < operators.size() ? operators[size_t(op) + 1] : num_units;
-}
 
 // Returns the position of the first rank of every stage. The ranks of a stage are neighbours.
 std::vector<int64_t> first_positions(const FoundPlan& plan) {
@@ -48,62 +46,15 @@ Link link_between(const PlannedRun& run, const FoundPlan& plan, double bytes, in
   return {pair.latency_s + run.hardware.background_s + gather_s, pair.bytes_per_s * senders};
 }
 
-double message_bytes(const PlannedRun& run, int64_t sequences) {
-  return double(sequences * run.model.seq_len * run.model.d_model * size_of(run.base.compute));
-}
-
-// Returns the seconds in which a stage of so many ranks sends a micro-batch to its neighbour.
-double message_seconds(const PlannedRun& run, int64_t sequences, int ranks) {
-  const LinkSpec link = pair_link(run.hardware, 0, ranks);
-  return transfer_s(link, message_bytes(run, sequences) / double(ranks));
-}
-
-std::optional<FoundPlan> split_for(const PlannedRun& run, ClusterStages& search, int64_t sequences,
-                                   const std::vector<int>& operators, bool counts_messages) {
-  PipelineProblem problem;
-  problem.num_operators = int(operators.size());
-  problem.num_ranks = run.num_ranks;
-  problem.mesh_sizes = mesh_sizes(run);
-  problem.num_microbatches = search.num_microbatches();
-  problem.most_stages = problem.num_operators;
-  problem.gap = kSlowestStageGap;
-  const auto units_of = [&](int first, int last) {
-    return std::pair(operators[size_t(first)], end_of(operators, last, run.num_units()) - 1);
-  };
-  if (search.num_mixes() > 1) {
-    problem.mix_of = [&](int first_rank, int size) {
-      return search.mix_of(first_rank, problem.mesh_sizes[size_t(size)]);
-    };
-  }
-  problem.seconds = [&](int first, int last, int size, int in_flight, int mix) {
-    const auto [begin, end] = units_of(first, last);
-    const int ranks = problem.mesh_sizes[size_t(size)];
-    const double message_s =
-        counts_messages && ranks < run.num_ranks ? message_seconds(run, sequences, ranks) : 0.0;
-    return message_s + search.best_seconds(mix, begin, end, ranks, in_flight);
-  };
-  const std::optional<PipelineSplit> split = split_pipeline(problem);
-  if (!split) return std::nullopt;
-  FoundPlan plan{.sequences = sequences, .num_microbatches = search.num_microbatches()};
-  int first_rank = 0;
-  for (size_t s = 0; s < split->stages.size(); ++s) {
-    const PipelineStage& stage = split->stages[s];
-    const auto [begin, end] = units_of(stage.first, stage.last);
-    const int in_flight =
-        int(std::min<int64_t>(int64_t(split->stages.size() - s), search.num_microbatches()));
-    const int ranks = problem.mesh_sizes[size_t(stage.size)];
-    const int mix = search.mix_of(first_rank, ranks);
-    const auto best = search.best(mix, begin, end, ranks, in_flight);
-    TRIREME_CHECK(best.has_value(), "a stage of the split fits");
-    plan.stages.push_back(*best);
-    first_rank += ranks;
-  }
-  simulate_plan(run, plan);
-  return plan;
-}
-
 void take_better(std::optional<FoundPlan>& best, std::optional<FoundPlan> plan) {
   if (plan && (!best || plan->step_s < best->step_s)) best = std::move(plan);
+}
+
+const FoundPlan* fastest_of(const std::vector<FoundPlan>& plans) {
+  const auto fastest =
+      std::min_element(plans.begin(), plans.end(),
+                       [](const FoundPlan& a, const FoundPlan& b) { return a.step_s < b.step_s; });
+  return fastest == plans.end() ? nullptr : &*fastest;
 }
 
 }  // namespace
@@ -195,13 +146,19 @@ Result<PlanSearch> search_plan(const PlannedRun& run) {
     // The formula does not price messages between stages. The second split adds one message to the
     // time of every stage. The simulation decides which split is better.
     for (const bool counts_messages : {false, true}) {
-      take_better(best, split_for(run, search, sequences, operators, counts_messages));
+      take_better(best, split_plan(run, search, by_op(search), operators, counts_messages));
     }
     add_uniform_plans(run, search, sequences, LayerSplit::Even, result.uniforms);
     if (!run.hardware.is_mixed()) continue;
     add_uniform_plans(run, search, sequences, LayerSplit::BySpeed, result.by_speed);
   }
-  for (std::vector<FoundPlan>* plans : {&result.uniforms, &result.by_speed}) {
+  std::set<int64_t> near;  // sizes of micro-batches of the best plans so far
+  if (best) near.insert(best->sequences);
+  if (const FoundPlan* uniform = fastest_of(result.uniforms)) near.insert(uniform->sequences);
+  for (const int64_t sequences : near) {
+    add_plans_by_stage(run, sequences, operators, result.by_stage);
+  }
+  for (std::vector<FoundPlan>* plans : {&result.uniforms, &result.by_speed, &result.by_stage}) {
     std::stable_sort(plans->begin(), plans->end(),
                      [](const FoundPlan& a, const FoundPlan& b) { return a.step_s < b.step_s; });
     if (!plans->empty()) take_better(best, plans->front());

@@ -33,6 +33,10 @@ struct PlanSearch {
   std::vector<FoundPlan> uniforms;
   // On a mixed cluster the same with layers by the speed of the devices.
   std::vector<FoundPlan> by_speed = {};
+  // Plans that a run can have whose stages have degrees of tp and dp and layers of their own, for
+  // the sizes of micro-batches of the best plan by op and of the best uniform one; the fastest
+  // first.
+  std::vector<FoundPlan> by_stage = {};
   int num_operators = 0;         // into which the units were clustered
   int num_microbatch_sizes = 0;  // that were tried
 };

@@ -184,6 +184,56 @@ TEST(PlanSearch, APlanOfDataParallelStagesIsAConfigurationThatCompiles) {
             std::string::npos);
 }
 
+// A stage whose ranks share out layers runs beside one whose ranks share out sequences.
+TEST(PlanSearch, APlanWithTensorDegreesByStageIsAConfigurationThatCompiles) {
+  RunConfig config = small_config(ModelFamily::Llama);
+  config.model.tied_head = false;
+  const int units = int(config.model.layers) + 2;
+  FoundPlan plan{.sequences = 4, .num_microbatches = 2};
+  plan.stages = {data_parallel_stage(0, 3, 2), data_parallel_stage(3, units - 3, 2)};
+  for (Roles& roles : plan.stages[1].units.front().way.roles) roles[0] = Role::Tensor;
+  const RunConfig runnable = runnable_config(plan, config, small_cluster()).value();
+  EXPECT_EQ(runnable.parallel.stage_tp, "1,2");
+  EXPECT_EQ(runnable.parallel.stage_dp, "2,1");
+  EXPECT_FALSE(runnable.parallel.sequence);
+  const RunPlan compiled = make_plan(runnable, host_of(small_cluster())).value();
+  EXPECT_EQ(compiled.num_ranks(), 4);
+  EXPECT_GT(predicted_step_s(compiled, small_cluster()), 0.0);
+  // All tp ranks of a run share out the rows of the residual stream, or none do.
+  for (Roles& roles : plan.stages[0].units.front().way.roles) roles[0] = Role::SequenceTensor;
+  EXPECT_NE(runnable_config(plan, config, small_cluster())
+                .error()
+                .message.find("only one of them also the rows"),
+            std::string::npos);
+  plan.stages[0].units.front().way.roles.back()[0] = Role::Data;
+  EXPECT_NE(runnable_config(plan, config, small_cluster())
+                .error()
+                .message.find("stage 0 has ops with the roles tensor+sequence 2 and others with"),
+            std::string::npos);
+}
+
+// The search also finds plans whose stages have degrees of their own and that a run can have. Their
+// prices are near those of the plans that are compiled from them.
+TEST(PlanSearch, PlansByStageCompileAndHaveThePricesOfTheirRuns) {
+  RunConfig config = small_config(ModelFamily::Llama);
+  config.model.tied_head = false;
+  const Hardware hardware = small_cluster();
+  const PlanSearch found = search_plan(run_with(config, 4e9)).value();
+  ASSERT_FALSE(found.by_stage.empty());
+  int compiled = 0;
+  for (const FoundPlan& by_stage : found.by_stage) {
+    const Result<RunConfig> runnable = runnable_config(by_stage, config, hardware);
+    ASSERT_TRUE(runnable.ok()) << runnable.error().message;
+    const Result<RunPlan> plan = make_plan(*runnable, host_of(hardware));
+    if (!plan.ok()) continue;
+    ++compiled;
+    const double predicted_s = predicted_step_s(*plan, hardware);
+    EXPECT_NEAR(by_stage.step_s, predicted_s, 0.25 * predicted_s) << degrees_text(plan->mesh);
+  }
+  EXPECT_GT(compiled, 0);
+  EXPECT_LE(found.best.step_s, found.by_stage.front().step_s);
+}
+
 TEST(PlanSearch, TooLittleMemoryIsNamedAsWhatBinds) {
   const Result<PlanSearch> refused = search_plan(run_with(small_config(ModelFamily::Gpt2), 1e6));
   ASSERT_FALSE(refused.ok());

@@ -12,9 +12,9 @@ namespace trireme {
 Result<PlannedRun> planned_run(const RunConfig& config, const HostFacts& host,
                                const Hardware& hardware);
 
-// Returns the configuration that trains by a plan. A run has one role for all ops, and the same
-// degrees in all stages except dp (uneven_run.h). Else the error says what cannot run yet, and
-// where.
+// Returns the configuration that trains by a plan. In a run all ops of a stage have the same roles;
+// stages may differ in their degrees of tp and dp (uneven_run.h). Else the error says what cannot
+// run yet, and where.
 Result<RunConfig> runnable_config(const FoundPlan& plan, const RunConfig& config,
                                   const Hardware& hardware);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "autoparallel/unit_problem.h"
@@ -32,6 +33,7 @@ struct StagePlan {
   StageMesh mesh;
   MeshPlacement stream = {};
   std::vector<PlacedUnits> units;
+  std::optional<Roles> roles = {};  // of all ops, if they were chosen together
 
   double seconds = 0.0;  // of a micro-batch, the step's share included
   double forward_s = 0.0, backward_s = 0.0;

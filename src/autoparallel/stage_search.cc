@@ -263,10 +263,9 @@ std::vector<StageSearch::Uniform> StageSearch::uniforms(int num_ranks) const {
 }
 
 const UnitWay* StageSearch::uniform_way(const Uniform& uniform, int kind) {
-  const std::string key = fmt::format(
-      "{} {} {} {} {} {} {} {} {}", kind, uniform.mesh.dims[0].degree(),
-      uniform.mesh.dims[1].degree(), int(uniform.mesh.dims[0].rows), int(uniform.mesh.dims[1].rows),
-      int(uniform.roles[0]), int(uniform.roles[1]), int(uniform.recompute), int(uniform.sharding));
+  const auto& [outer, inner] = uniform.mesh.dims;
+  const UniformKey key(kind, outer.degree(), inner.degree(), outer.rows, inner.rows,
+                       uniform.roles[0], uniform.roles[1], uniform.recompute, uniform.sharding);
   const auto [known, is_new] = uniform_ways_.try_emplace(key);
   if (is_new) {
     Kind& priced = *kinds_[size_t(kind)];
@@ -293,6 +292,7 @@ std::optional<StagePlan> StageSearch::uniform_stage(const Uniform& uniform, int 
     if (ways.back() == nullptr) return std::nullopt;
   }
   StagePlan plan = stage_of(units, ways, uniform.mesh, stream_of(uniform.roles), in_flight);
+  plan.roles = uniform.roles;
   plan.backward_s = plan.seconds - plan.forward_s - plan.step_s / double(num_microbatches_);
   return plan;
 }

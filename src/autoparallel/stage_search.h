@@ -3,7 +3,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <string>
+#include <tuple>
 #include <vector>
 
 #include "autoparallel/stage_plan.h"
@@ -75,7 +75,9 @@ class StageSearch {
   std::vector<LayerRun> layer_kinds_;
   std::vector<std::unique_ptr<Kind>> kinds_;  // embedding, kinds of layers, head, tied head
   std::map<int, std::vector<MeshWays>> ways_;
-  std::map<std::string, std::optional<UnitWay>> uniform_ways_;
+  // (kind of unit, degrees, rows and roles of both dims, recomputation, sharding)
+  using UniformKey = std::tuple<int, int, int, Role, Role, Role, Role, Recompute, StateSharding>;
+  std::map<UniformKey, std::optional<UnitWay>> uniform_ways_;
 };
 
 }  // namespace trireme

@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-// Returns the configuration that trains by a plan whose stages have degrees of dp and numbers of
-// layers of their own (parallel.stage_dp, parallel.stage_layers): all ops share out whole
-// sequences, and all units compute the same values again. A rank of a stage with fewer ranks takes
-// the sequences of a micro-batch one after the other, where the search has priced them together. If
-// the plan is none of these, the error says what a run cannot have.
+// Returns the configuration that trains by a plan whose stages have degrees of tp and dp and
+// numbers of layers of their own (parallel.stage_tp, stage_dp and stage_layers): all ops of a stage
+// share out the same, and all units compute the same values again. A rank of a stage with fewer
+// ranks along dp takes the sequences of a micro-batch one after the other, where the search has
+// priced them together. If the plan is none of these, the error says what a run cannot have.
 Result<RunConfig> uneven_config(const FoundPlan& plan, const RunConfig& config);
 
 // Returns the number of layers of each stage, of a model with so many.

@@ -64,21 +64,29 @@ std::string stages_text(const PlanByOp& found) {
   return text;
 }
 
-std::string by_speed_text(const PlanByOp& found) {
-  const RunnablePlan& plan = *found.by_speed;
+std::string other_plan_text(const PlanByOp& found, std::string_view name,
+                            const RunnablePlan& plan) {
   const std::string ratio = found.uniform
                                 ? fmt::format(": {:.2f} times as fast as the best uniform plan",
                                               found.uniform->predicted_s / plan.predicted_s)
                                 : "";
   return fmt::format(
-      "layers by speed       {} in the same prices; trireme plan predicts {}, allocated {}{}\n"
+      "{:<21} {} in the same prices; trireme plan predicts {}, allocated {}{}\n"
       "  {}\n",
-      format_seconds(plan.found.step_s), format_seconds(plan.predicted_s),
+      name, format_seconds(plan.found.step_s), format_seconds(plan.predicted_s),
       format_bytes(plan.arena_bytes), ratio, set_options(found.config, plan.config));
 }
 
+std::string other_plans_text(const PlanByOp& found) {
+  std::string text;
+  if (found.by_speed) text += other_plan_text(found, "layers by speed", *found.by_speed);
+  if (found.by_stage) text += other_plan_text(found, "degrees by stage", *found.by_stage);
+  return text;
+}
+
 std::string gain_text(const PlanByOp& found) {
-  if (!found.uniform && found.by_speed) return "no uniform plan fits\n" + by_speed_text(found);
+  const std::string others = other_plans_text(found);
+  if (!found.uniform && !others.empty()) return "no uniform plan fits\n" + others;
   if (!found.uniform) {
     return "no uniform plan fits, and a run has one mesh and one role for all ops\n";
   }
@@ -88,7 +96,7 @@ std::string gain_text(const PlanByOp& found) {
       "  {}\n",
       format_seconds(uniform.step_s), format_seconds(found.uniform->predicted_s),
       format_bytes(found.uniform->arena_bytes), set_options(found.config, found.uniform->config));
-  if (found.by_speed) text += by_speed_text(found);
+  text += others;
   const double percent = 100.0 * found.gain();
   if (found.search.best.uniform && !found.search.best.is_uniform()) {
     return text +
@@ -159,8 +167,8 @@ double PlanByOp::mfu(double step_s) const {
 
 Result<RunConfig> PlanByOp::trainable() const {
   Result<RunConfig> best = runnable();
-  if (best.ok() || !by_speed) return best;
-  return faster_of(uniform, by_speed)->config;
+  if (best.ok() || (!by_speed && !by_stage)) return best;
+  return faster_of(faster_of(uniform, by_speed), by_stage)->config;
 }
 
 Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
@@ -173,8 +181,15 @@ Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
   // exactly, the best one that does takes its place.
   const std::optional<RunnablePlan>& same = faster_of(uniform, by_speed);
   if (same && search.best.uniform) search.best = same->found;
+  std::optional<RunnablePlan> by_stage = best_runnable(search.by_stage, config, host, run.hardware);
+  if (by_stage && same && same->found.step_s <= by_stage->found.step_s) by_stage.reset();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  return PlanByOp{run,         config, std::move(search), std::move(uniform), std::move(by_speed),
+  return PlanByOp{run,
+                  config,
+                  std::move(search),
+                  std::move(uniform),
+                  std::move(by_speed),
+                  std::move(by_stage),
                   took.count()};
 }
 
@@ -218,19 +233,17 @@ Json plan_by_op_json(const PlanByOp& found) {
     json["stages"].push_back(stage_json(found, names, stage, rank));
     rank += stage.num_ranks;
   }
-  if (found.uniform) {
-    json["gain"] = found.gain();
-    json["uniform"] = {{"step", found.uniform->found.step_s},
-                       {"predicted_step", found.uniform->predicted_s},
-                       {"arena", found.uniform->arena_bytes},
-                       {"set", set_options(found.config, found.uniform->config)}};
-  }
-  if (found.by_speed) {
-    json["by_speed"] = {{"step", found.by_speed->found.step_s},
-                        {"predicted_step", found.by_speed->predicted_s},
-                        {"arena", found.by_speed->arena_bytes},
-                        {"set", set_options(found.config, found.by_speed->config)}};
-  }
+  if (found.uniform) json["gain"] = found.gain();
+  const auto add = [&](const char* name, const std::optional<RunnablePlan>& plan) {
+    if (!plan) return;
+    json[name] = {{"step", plan->found.step_s},
+                  {"predicted_step", plan->predicted_s},
+                  {"arena", plan->arena_bytes},
+                  {"set", set_options(found.config, plan->config)}};
+  };
+  add("uniform", found.uniform);
+  add("by_speed", found.by_speed);
+  add("by_stage", found.by_stage);
   return json;
 }
 

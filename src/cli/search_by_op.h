@@ -18,6 +18,8 @@ struct PlanByOp {
   // On a mixed cluster the best of the same degrees in all stages that has more layers on faster
   // devices.
   std::optional<RunnablePlan> by_speed;
+  // The best whose stages have degrees of their own, if it is faster than those.
+  std::optional<RunnablePlan> by_stage;
   double seconds = 0.0;  // that the search took
 
   // Returns the share of the time of the best uniform plan that the freedom saves; 0 if there is no
@@ -27,8 +29,8 @@ struct PlanByOp {
   double mfu(double step_s) const;
   // The configuration that trains by the best plan, or why there is none.
   Result<RunConfig> runnable() const { return runnable_config(search.best, config, run.hardware); }
-  // The fastest configuration that trains: that of the best plan, or if a run cannot have it, that
-  // of by_speed. Else the error of runnable().
+  // The configuration that trains by the best plan, or if a run cannot have it, by the faster one
+  // of by_speed and by_stage. Else the error of runnable().
   Result<RunConfig> trainable() const;
 };
 
