@@ -169,7 +169,7 @@ TEST_F(WrongInputs, EachGetsItsExitCodeAndTheMessageOfThePage) {
       EXPECT_EQ(answer.out, "");
     }
   }
-  EXPECT_EQ(kWrongInputs.size(), 60u);
+  EXPECT_EQ(kWrongInputs.size(), 64u);
   EXPECT_FALSE(fs::exists("new")) << "a refused run leaves no folder";
   EXPECT_EQ(std::distance(fs::directory_iterator("lemons"), fs::directory_iterator()), 1)
       << "a refused run changes no folder";
