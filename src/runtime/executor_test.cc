@@ -86,7 +86,7 @@ class Rank {
         stream_(team_, memory_.workspace()),
         ctx_{stream_, *setup.kernels, sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},
         optimizer_(optim()),
-        pipeline_(plan_, memory_, sole_rank_.group(), stages_),
+        pipeline_(plan_, memory_, sole_rank_.group(), sole_rank_.group(), stages_),
         data_parallel_(plan_, memory_,
                        {sole_rank_.group(), sole_rank_.group(), sole_rank_.group(),
                         sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},
