@@ -85,7 +85,7 @@ class StoreInput : public InputBytes {
   struct Unit {
     size_t number = 0;      // index in pieces_
     int64_t part = kWhole;  // number of the piece of the chunk
-    auto operator<=>(const Unit&) const = default;
+    friend auto operator<=>(const Unit&, const Unit&) = default;
   };
   static constexpr int64_t kWhole = -1;
   static constexpr int64_t kLeastHeldPieces = 1 + int64_t(kPiecesAhead);

@@ -16,8 +16,9 @@ struct ConvolutionShape {
 // Windows of one pixel, of the whole image and larger than it, strides that leave pixels out and
 // strides that leave remainders without a filter's element, images that are not square, groups,
 // elements of filters that miss every multiple of a vector, a panel and a block of k, and pixels
-// with more channels than a block of k. The last ones have bands of rows: the first, the last and
-// inner ones of an image, and one with a row that no window reads.
+// with more channels than a block of k. Then there are bands of rows: the first, the last and
+// inner ones of an image, and one with a row that no window reads. In the last one, a tile of the
+// gradient has sums outside of c and several blocks of k.
 inline constexpr ConvolutionShape kConvolutionShapes[] = {
     {{1, 1, 1, 1, 1, 0}, 1, 1},          {{2, 4, 3, 1, 1, 0}, 5, 7},
     {{1, 5, 4, 3, 1, 1}, 3, 4},          {{2, 5, 5, 3, 1, 1}, 16, 16},
@@ -31,7 +32,7 @@ inline constexpr ConvolutionShape kConvolutionShapes[] = {
     {{1, 2, 2, 3, 1, 1}, 3, 1024},       {{2, 4, 5, 3, 1, 1, 3, 1}, 16, 9},
     {{2, 3, 6, 3, 2, 1, 2, 0}, 5, 7},    {{1, 5, 6, 3, 2, 1, 2, 0}, 4, 6, 2},
     {{1, 9, 12, 7, 2, 3, 3, 3}, 3, 8},   {{2, 5, 4, 1, 2, 0, 2, 0}, 4, 4},
-    {{1, 19, 11, 11, 4, 2, 3, 0}, 3, 8},
+    {{1, 19, 11, 11, 4, 2, 3, 0}, 3, 8}, {{1, 20, 20, 3, 1, 1}, 100, 384},
 };
 
 // A convolution that a net has `count` times.

@@ -5,9 +5,10 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-// True if no sums of a wide tile lie in the workspace, half of which copies of patches take.
-bool leaves_room_for_copies(const MatmulArgs& args) {
-  return args.form == MatmulForm::TN && sums_in_c(args);
+// True if all sums are made in c. Then the second half of the workspace is free for copies of
+// patches, however wide a tile is.
+bool makes_all_sums_in_c(const MatmulArgs& args) {
+  return args.form == MatmulForm::TN && sums_in_c(args) && args.c.cols % kLanes == 0;
 }
 
 // Computes one product with patches. `args` describes c and the operand that is stored. The other
@@ -26,7 +27,7 @@ void run(Stream& stream, const MatmulArgs& args, const Patches<T>& patches) {
                                  .packs_a = true,  // tiles are wide, so that rows are copied
                                                    // for few of them
                                  .widens_a = P::kWidensRows,
-                                 .most_packed_cols = leaves_room_for_copies(once) ? 1024 : 256,
+                                 .most_packed_cols = makes_all_sums_in_c(once) ? 1024 : 256,
                                  .num_threads = serial ? 1 : stream.team().size(),
                                  .group_rows = P::kUnitRows});
   if (once.form != MatmulForm::TN) tiling.block_steps = patches.block_steps(tiling.block_steps);

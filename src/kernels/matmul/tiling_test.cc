@@ -46,8 +46,8 @@ TEST(Tiling, TilesCoverTheResultAndBlocksCoverTheSteps) {
   });
 }
 
-// A product of patches has its copies in the second half of the workspace, and either makes its
-// sums in place or has tiles of at most 256 columns.
+// A product of patches has its copies in the second half of the workspace, and either makes all of
+// its sums in place or has tiles of at most 256 columns.
 TEST(Tiling, AThreadsWorkspaceHoldsATile) {
   constexpr int64_t kSubRows = 144;
   for_all_requests([](const TilingRequest& request) {
