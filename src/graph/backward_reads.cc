@@ -19,8 +19,6 @@ bool weight_grad_reads_input(const Graph& graph, const Op& op) {
     case OpKind::Linear:
     case OpKind::Convolution:
     case OpKind::GroupedLinear:
-    case OpKind::SoftmaxParts:
-    case OpKind::CrossEntropy:
       return std::any_of(op.params.begin(), op.params.end(), [&](ParamId id) {
         const Param& param = graph.params[size_t(id)];
         return param.is_trained && param.is_matrix();
@@ -44,7 +42,7 @@ std::vector<ValueId> read_by_backward(const Graph& graph, const Op& op) {
     case OpKind::Linear:
     case OpKind::Convolution:
     case OpKind::GroupedLinear:
-    case OpKind::SoftmaxParts:  // W alone reads the input
+    case OpKind::SoftmaxParts:  // W alone reads the input, from which it projects the logits again
       return weight_grad_reads_input(graph, op) ? op.inputs : std::vector<ValueId>{};
     case OpKind::Attention: {
       std::vector<ValueId> read = op.inputs;

@@ -109,7 +109,9 @@ class MoveList {
                           .dtype = DType::F32};
     moves_.forward.push_back(move);
     const bool is_first = !is_matrix(unit.values[size_t(unit.input)]);
-    (is_first ? moves_.backward_weight : moves_.backward_input).push_back(move);
+    if (!is_first || has_weight_grad(unit)) {
+      (is_first ? moves_.backward_weight : moves_.backward_input).push_back(move);
+    }
     if (is_again) moves_.recompute.push_back(move);
   }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/param_table.h"
+#include "hybrid_net.h"
 #include "layout_case.h"
 #include "layout_laws.h"
 #include "planner/make_plan.h"
@@ -169,6 +170,34 @@ TEST(ParityOfFrozen, NetsOfImagesLeaveTheBitsOfOneRank) {
       if (is_frozen) continue;
       EXPECT_EQ(values, whole.weights.at(name)) << name;
     }
+  }
+}
+
+RunPlan plan_with_frozen(const HybridNet& net, const HybridLayout& layout, const char* patterns) {
+  RunConfig config = hybrid_config_of(net, layout);
+  config.optim.clip_norm = 0.0;
+  config.optim.frozen = patterns;
+  return make_plan(config, {}).value();
+}
+
+// W of the head projects its input again, whichever of its parameters is trained.
+TEST(ParityOfFrozen, TheBiasOfTheHeadIsTrainedAlone) {
+  for (const ScheduleKind schedule : {ScheduleKind::Gpipe, ScheduleKind::ZbH1}) {
+    const HybridLayout layout{.pp = 2, .schedule = schedule};
+    const LayoutRun whole = run_of(plan_with_frozen(kResNet, layout, ""), 1);
+    const LayoutRun run = run_of(plan_with_frozen(kResNet, layout, "head.weight"), 1);
+    EXPECT_EQ(run.first_moments.size() + 1, whole.first_moments.size());
+    EXPECT_EQ(run.first_moments.at("head.bias"), whole.first_moments.at("head.bias"))
+        << name_of(schedule);
+  }
+}
+
+// No W runs in a first unit without trained parameters, so no sums of its batch norm are gathered.
+TEST(ParityOfFrozen, AFrozenFirstUnitSendsNoSums) {
+  const HybridLayout layout{.tp = 2};
+  for (const char* patterns : {"stem.*", "stem.conv.w", "head.weight"}) {
+    const RunPlan plan = plan_with_frozen(kConvNet, layout, patterns);
+    EXPECT_EQ(run_of(plan, 1).differences, "") << patterns;
   }
 }
 
