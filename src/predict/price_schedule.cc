@@ -28,7 +28,7 @@ double grad_sums_s(const RunPlan& plan, const RankPlan& rank, const StageSpec& s
   if (microbatches <= 1.0 || !hardware.practice.fuses_kernels) return 0.0;
   double elements = 0.0;
   for (const ParamSpec& param : local_param_table(plan.model, stage, rank.shape)) {
-    elements += double(param.shape.num_elements());
+    if (param.is_trained) elements += double(param.shape.num_elements());
   }
   if (rank.zero.shards_grads()) elements /= double(rank.zero.degree);
   const double bytes = elements * double(size_of(plan.shape.grad));
