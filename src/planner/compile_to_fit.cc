@@ -122,10 +122,11 @@ int64_t least_bytes_of_storage(const RunPlan& plan) {
   return plan.config.memory.limit_bytes == 0 ? bytes : bytes / plan.num_ranks();
 }
 
-// The search of a schedule would take long.
+// The search of a schedule would take long. 1F1B has one chunk per rank.
 Status compile_unsearched(RunPlan& plan) {
   plan.takes_snapshots = false;
-  if (plan.config.parallel.schedule != ScheduleKind::Auto) return compile_plan(plan);
+  const bool has_1f1b = plan.config.parallel.chunks <= 1;
+  if (plan.config.parallel.schedule != ScheduleKind::Auto || !has_1f1b) return compile_plan(plan);
   plan.config.parallel.schedule = ScheduleKind::OneFOneB;
   const Status compiled = compile_plan(plan);
   plan.config.parallel.schedule = ScheduleKind::Auto;

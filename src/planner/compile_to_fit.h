@@ -17,14 +17,15 @@ int64_t least_bytes_of_gradients(const RunPlan& plan);
 // gradients and optimizer state, whatever the schedule and the micro-batch are.
 int64_t least_bytes_of_storage(const RunPlan& plan);
 
-// Compiles a plan without searching what "fit" computes again, or a schedule: "auto" takes 1F1B.
+// Compiles a plan without searching what "fit" computes again, or a schedule: "auto" takes 1F1B
+// unless parallel.chunks is 2 or more.
 Status compile_unsearched(RunPlan& plan);
 
 // Like compile_plan, but within a limit: the buffer of checkpoint.asynchronous is left out if the
 // plan does not fit with it, memory.recompute = "fit" takes the cheapest values to
 // compute again, and parallel.schedule = "auto" then the fastest schedule found. `limit` 0 means no
-// limit. A plan that does not fit is not an error here; if what it stores is too large alone,
-// nothing is searched for it.
+// limit. A plan that does not fit is not an error here. If its parameters, gradients and
+// optimizer state alone exceed the limit, nothing is searched.
 Status compile_to_fit(RunPlan& plan, int64_t limit);
 
 }  // namespace trireme

@@ -203,13 +203,17 @@ TEST(MemoryRefusal, WithAScheduleThatIsSearchedTheRemediesAreThoseOfANamedOne) {
 
 TEST(MemoryRefusal, AHopelessPipelineIsRefusedWithTheBytesOfItsGradients) {
   RunConfig config = some_run(1);
+  config.model.layers = 8;
   config.parallel.pp = 4;
   config.parallel.schedule = ScheduleKind::Auto;
-  config.memory.limit_bytes = 1 << 20;
-  const std::string message = message_on(config, 0);
-  config.memory.limit_bytes = 0;
-  const int64_t least = make_plan(config, {}).value().num_params * 4 / 4;
-  EXPECT_TRUE(says(message, "its gradients alone need " + format_bytes(least))) << message;
+  for (const int chunks : {0, 2}) {  // 1F1B has one chunk
+    config.parallel.chunks = chunks;
+    config.memory.limit_bytes = 1 << 20;
+    const std::string message = message_on(config, 0);
+    config.memory.limit_bytes = 0;
+    const int64_t least = make_plan(config, {}).value().num_params * 4 / 4;
+    EXPECT_TRUE(says(message, "its gradients alone need " + format_bytes(least))) << message;
+  }
 }
 
 TEST(MemoryRefusal, WorkersThatDoNotWaitKeepTheirCopies) {
