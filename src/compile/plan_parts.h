@@ -30,7 +30,7 @@ class PlanParts {
 
   std::map<Asked, Schedule> schedules_;
   size_t num_actions_ = 0;
-  // [shares of the stages that follow each other]
+  // [runs of neighbouring stages with equal tp degrees]
   std::map<std::vector<std::pair<StageSpec, int>>, std::shared_ptr<const NormChunks>> norm_chunks_;
   // [number of stages, micro_sequences, recompute]
   std::map<std::tuple<int, int64_t, Recompute>, Result<std::vector<StageSpec>>> stages_;

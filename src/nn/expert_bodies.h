@@ -39,7 +39,8 @@ class GroupedLinearBody final : public OpBody {
 
   int ranks_;                        // that share the experts
   std::vector<MatrixRef> weight_E_;  // of the held experts, once for every rank of ep
-  // Neighbouring experts of which the same matrices are trained, which have columns of dy.
+  // Neighbouring experts that train the same matrices. Their gradients read the columns of dy from
+  // `column` on.
   struct Trained {
     int64_t first = 0;  // of the held experts
     int64_t column = 0;

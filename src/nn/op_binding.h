@@ -28,8 +28,8 @@ struct InputGradAt {
   MatrixAt dest, addend;
 };
 
-// The gradient of those matrices, or vectors, that are trained and adjoin each other, from `row` of
-// all that adjoin.
+// The gradient of a run of trained matrices (or vectors) that adjoin each other. `row` is the run's
+// first row among all adjoining rows.
 struct MatrixGradPart {
   int64_t row = 0;
   MatrixAt grad;

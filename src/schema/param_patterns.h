@@ -15,8 +15,8 @@ std::vector<std::string_view> split_patterns(std::string_view patterns);
 bool matches_pattern(std::string_view pattern, std::string_view name);
 // Returns true if one of the patterns, separated by commas, matches the name.
 bool matches_any(std::string_view patterns, std::string_view name);
-// Returns what the patterns still ask of a name that begins with the prefix. If two prefixes have
-// the same remainder, the same endings make them match.
+// Returns for each pattern what the rest of a name behind this prefix must match. If two prefixes
+// have equal remainders, the patterns match both with the same endings.
 std::vector<std::vector<std::string_view>> remainders(std::string_view patterns,
                                                       std::string_view prefix);
 
