@@ -280,7 +280,8 @@ void optim_fields(FieldList& list, OptimConfig& optim) {
            "be clipped, they restore the copies and update again");
   list.add("frozen", optim.frozen, kResults,
            "parameters that keep their values: names or patterns with * between commas, such as "
-           "\"embedding.*,layers.0.*\"; they have neither gradients nor optimizer state");
+           "\"embedding.*,layers.0.*\"; they have neither gradients nor optimizer state, and "
+           "checkpoints hold them in the dtype of precision.compute, to which they are rounded");
 }
 
 void parallel_fields(FieldList& list, ParallelConfig& parallel) {
