@@ -48,7 +48,7 @@ Result<Roles> roles_of(const StagePlan& stage) {
       if (to_string(roles, stage.mesh) == to_string(first, stage.mesh)) continue;
       return infeasible("has ops with the roles " + to_string(first, stage.mesh) +
                         " and others with " + to_string(roles, stage.mesh) +
-                        ", and all ops of a stage share out the same in a run");
+                        ", but a run gives all ops of a stage the same roles");
     }
   }
   return first;
