@@ -76,10 +76,37 @@ LogMembers members_without(LogMembers members, ServerId id) {
   return members;
 }
 
+// Checks that every member is at a server that is known. The servers are told no list without it.
+Status check_all_are_known(const LogSurvey& survey) {
+  for (const LogMember& member : survey.members.servers) {
+    if (std::ranges::count(survey.known, member.address, &LogServer::log_address) > 0) continue;
+    return Error{ErrorKind::Runtime,
+                 fmt::format("the server with log address {} does not answer; run this again when "
+                             "it does",
+                             member.address)};
+  }
+  return Done{};
+}
+
+// Checks that the fresh server has no place of its own that it lost with an older disk. `running`
+// is its id in the log, 0 if it keeps none.
+Status check_lost_no_place(const LogSurvey& survey, const std::string& old,
+                           const std::string& fresh, ServerId running) {
+  if (old == fresh) return Done{};
+  const bool has_lost_place = std::ranges::any_of(
+      survey.members.servers,
+      [&](const LogMember& member) { return member.id != running && survey.is_at(member, fresh); });
+  if (!has_lost_place) return Done{};
+  return usage(fmt::format("{} has a lost place itself; run replace-metadata {} {} first", fresh,
+                           fresh, fresh));
+}
+
 // Checks that one of the servers keeps the metadata and the other one does not, unless an earlier
 // call has begun to replace it.
 Status check_places(const LogSurvey& survey, const std::string& old,
                     const ServerDescription& fresh) {
+  TRIREME_TRY_DONE(check_all_are_known(survey));
+  if (!keeps_metadata(fresh)) TRIREME_TRY_DONE(check_lost_no_place(survey, old, fresh.address, 0));
   const bool has_place = std::ranges::any_of(
       survey.members.servers, [&](const LogMember& member) { return survey.is_at(member, old); });
   if (!has_place && !keeps_metadata(fresh)) {
@@ -125,6 +152,7 @@ Result<ReplacedLogServer> Store::replace_log_server(const std::string& old,
   start.text = pack_log_start(wanted);
   TRIREME_TRY(reply, peers_[size_t(fresh_server)]->ask(std::move(start), kStartS));
   TRIREME_TRY(started, unpack_log_start(reply.text));
+  TRIREME_TRY_DONE(check_lost_no_place(survey, old_address, answer->address, started.id));
 
   // A lost server is removed first, so that the majority does not depend on the fresh one. One that
   // runs is removed last, so that one more server may be lost meanwhile.

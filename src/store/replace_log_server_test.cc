@@ -153,5 +153,40 @@ TEST_F(ReplaceLogServer, AServerThatRunsGivesItsPlaceAway) {
   expect_everything();
 }
 
+// Five servers, of which two have lost their disks and joined again with empty ones.
+TEST_F(SharedStore, TwoServersWithNewDisksGetTheirOwnPlacesBackOneAfterTheOther) {
+  file_.code = {2, 2};
+  for (size_t server = 0; server < 5; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  for (const size_t lost : {0, 1}) {
+    servers_[lost].reset();
+    std::filesystem::remove_all(folder_of(lost));
+  }
+  for (const size_t lost : {0, 1}) start_here(lost, addresses_[2]);
+  const auto replace = [&](const std::string& old,
+                           const std::string& fresh) -> Result<ReplacedLogServer> {
+    TRIREME_TRY(store, open(StoreAccess::Maintain));
+    return store->replace_log_server(old, fresh);
+  };
+  const auto refused = replace("s2", "s1");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find(
+                fmt::format("run replace-metadata {} {} first", addresses_[1], addresses_[1])),
+            std::string::npos)
+      << refused.error().message;
+  for (const size_t lost : {0, 1}) {
+    EXPECT_FALSE(keeps_metadata(servers_[lost]->description())) << lost;
+    const std::string name = fmt::format("s{}", lost);
+    const auto replaced = replace(name, name);
+    ASSERT_TRUE(replaced.ok()) << replaced.error().message;
+    EXPECT_EQ(replaced->servers.size(), 5u);
+    EXPECT_TRUE(keeps_metadata(servers_[lost]->description())) << lost;
+  }
+  // Two more may be lost.
+  servers_[3].reset();
+  servers_[4].reset();
+  EXPECT_LT(leader(), 3u);
+}
+
 }  // namespace
 }  // namespace trireme

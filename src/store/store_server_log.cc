@@ -45,7 +45,7 @@ Result<StoreReply> StoreServer::keep_log(const StoreRequest& request) {
   TRIREME_TRY(wanted, unpack_log_start(request.text));
   const std::lock_guard lock(mutex_);
   if (log_ != nullptr) return StoreReply{.text = pack_log_start(log_start_)};
-  if (keeps_metadata(description_)) {
+  if (log_start_.id != 0) {
     return Error{ErrorKind::Runtime, description_.address +
                                          ": its log of the metadata does not run; start the server "
                                          "again"};
@@ -76,7 +76,12 @@ Status StoreServer::set_log_servers(const StoreRequest& request) {
     const std::lock_guard lock(mutex_);
     ServerDescription mine = description_;
     mine.log_servers = now.servers;
-    const LogStart start = keeps_metadata(mine) ? log_start_ : LogStart{.servers = now.servers};
+    // The members still have the place that this server lost with an older disk.
+    if (log_start_.id == 0) {
+      mine.log_servers = log_servers_without(std::move(mine.log_servers), mine.address);
+    }
+    const LogStart start =
+        keeps_metadata(mine) ? log_start_ : LogStart{.servers = mine.log_servers};
     TRIREME_TRY_DONE(write_log_servers(options_.folder, mine, start));
     description_ = std::move(mine);
     log_start_ = start;
