@@ -48,7 +48,8 @@ void BackgroundScrub::run() {
   }
 }
 
-// Each round begins anywhere, so that a server that is often started again checks all chunks.
+// Each round begins at a random chunk. So a server that restarts often still checks all chunks in
+// time.
 void BackgroundScrub::check_all(ChunkFolder& chunks) {
   Result<std::vector<ChunkName>> names = chunks.list();
   if (!names.ok() || names->empty()) return;
@@ -63,6 +64,8 @@ void BackgroundScrub::check_all(ChunkFolder& chunks) {
     if (read.state == ChunkState::Damaged) read = chunks.check(name, buffer.bytes());
     const double read_s = double(monotonic_ns() - begin_ns) * 1e-9;
     if (read.state == ChunkState::Damaged) report_damage(name, read.why);
+    // The chunk stays where it is, because the disk may read it again.
+    if (read.state == ChunkState::Unreadable && log_) log_(read.why);
     if (!rest(rest_after(read_s, options_.disk_share))) return;
   }
 }
@@ -70,7 +73,9 @@ void BackgroundScrub::check_all(ChunkFolder& chunks) {
 void BackgroundScrub::report_damage(ChunkName name, const std::string& why) {
   const Status reported = report_(name);
   if (!log_) return;
-  log_(reported.ok() ? why + "; the next repair or scrub writes the chunk again"
+  log_(reported.ok() ? why +
+                           "; the next repair or scrub writes the chunk again, or removes it if "
+                           "no file needs it"
                      : fmt::format("{}; the metadata could not be told now: {}", why,
                                    reported.error().message));
 }

@@ -282,6 +282,7 @@ ChunkRead ChunkFolder::check(ChunkName name, std::span<std::byte> room) {
   OpenChunk chunk;
   ChunkRead read = open_file(name, chunk);
   if (read.state != ChunkState::Intact) return read;
+  ::posix_fadvise(chunk.fd, 0, 0, POSIX_FADV_DONTNEED);
   const ChunkHeader& header = chunk.header;
   if (header.bytes > room.size()) {
     return {ChunkState::Damaged, chunk.path + ": is cut off or has a wrong header"};

@@ -40,7 +40,8 @@ class ChunkFolder : public ChunkTarget {
   Status write(ChunkName name, std::span<const std::byte> bytes, uint64_t checksum) override;
   ChunkRead read(ChunkName name, std::span<std::byte> bytes, uint64_t checksum) override;
   ChunkRead read_part(ChunkName name, const ChunkPart& part, std::span<std::byte> bytes) override;
-  // Reads a chunk into `room` and compares it with the checksum in its own header.
+  // Reads a chunk into `room` from the disk, not from the memory of the system, and compares it
+  // with the checksum in its own header.
   ChunkRead check(ChunkName name, std::span<std::byte> room);
   Status remove(ChunkName name) override;
   Result<std::vector<ChunkName>> list() override;

@@ -265,6 +265,20 @@ Status Metadata::remove(const MetadataCommand& command) {
   return Done{};
 }
 
+// The chunks of a writer that has not ended are in no block yet, and no orphans.
+bool Metadata::is_orphan(const Move& move) const {
+  const bool exists = move.from >= 0 && move.from < int32_t(servers_.size()) && move.chunk >= 0 &&
+                      move.chunk < facts_.code.num_chunks();
+  if (!exists) return false;
+  const auto block = blocks_.find(move.block);
+  if (block != blocks_.end()) return block->second.servers[size_t(move.chunk)] != move.from;
+  const uint64_t token = token_of_block(move.block);
+  return token < next_token_ && std::ranges::none_of(writers_, [&](const auto& writer) {
+           return writer.second.token == token;
+         });
+}
+
+// A damaged file that is no chunk of a block becomes garbage.
 Status Metadata::lose(const MetadataCommand& command) {
   for (const Move& move : command.moves) {
     const auto block = blocks_.find(move.block);
@@ -272,7 +286,11 @@ Status Metadata::lose(const MetadataCommand& command) {
                           move.chunk < int32_t(block->second.servers.size()) &&
                           move.from != kNoServer &&
                           block->second.servers[size_t(move.chunk)] == move.from;
-    if (is_there) set_server(block->second, move.chunk, kNoServer);
+    if (is_there) {
+      set_server(block->second, move.chunk, kNoServer);
+    } else if (is_orphan(move)) {
+      garbage_.insert({move.from, move.block, move.chunk});
+    }
   }
   return Done{};
 }
@@ -283,9 +301,11 @@ Status Metadata::place(const MetadataCommand& command) {
     if (move.to < 0 || move.to >= int32_t(servers_.size())) continue;
     const Garbage written{move.to, move.block, move.chunk};
     const auto found = blocks_.find(move.block);
+    // The chunk may have been reported as lost meanwhile. What was written is intact all the same.
     const bool is_there = found != blocks_.end() && move.chunk >= 0 &&
                           move.chunk < int32_t(found->second.servers.size()) &&
-                          found->second.servers[size_t(move.chunk)] == move.from;
+                          (found->second.servers[size_t(move.chunk)] == move.from ||
+                           found->second.servers[size_t(move.chunk)] == kNoServer);
     const bool is_possible = is_there &&
                              servers_[size_t(move.to)].replaced_at_view <= command.view &&
                              std::ranges::count(found->second.servers, move.to) == 0;

@@ -52,6 +52,8 @@ class Metadata : public StateMachine {
   Status check_record(const BlockRecord& block) const;
   Status check_extents(const FileRecord& file, const std::map<uint64_t, BlockRecord>& in) const;
 
+  // True if the file of this chunk on the server `from` is no chunk of a block.
+  bool is_orphan(const Move& move) const;
   void set_server(BlockRecord& block, int32_t chunk, int32_t server);
   void add_block(const BlockRecord& block);
   void add_file(const std::string& path, const FileRecord& file);

@@ -145,6 +145,47 @@ TEST(Metadata, TellsTheGarbageFromAnyServerOn) {
   }
 }
 
+TEST(Metadata, ADamagedFileThatIsNoChunkOfABlockBecomesGarbage) {
+  Driver driver;
+  const uint64_t sealed = driver.begin("x").value();
+  ASSERT_TRUE(driver.commit("x", sealed).ok());
+  const uint64_t open = driver.begin("y").value(), ended = driver.begin("z").value();
+  MetadataCommand abort{.kind = CommandKind::Abort};
+  abort.tokens = {ended};
+  ASSERT_TRUE(driver.run(abort).ok());
+  const auto lose = [&](uint64_t block, int chunk, int server) {
+    MetadataCommand lose{.kind = CommandKind::Lose};
+    lose.moves.push_back({block, chunk, server, kNoServer});
+    EXPECT_TRUE(driver.run(lose).ok());
+    return unpack_overview(driver.metadata.query(pack_question({})))->garbage.size();
+  };
+  EXPECT_EQ(lose(block_id(sealed, 0), 0, 0), 0u);  // a chunk that a repair writes again
+  EXPECT_EQ(lose(block_id(open, 0), 0, 0), 0u);    // its writer may still seal it
+  EXPECT_EQ(lose(block_id(999, 0), 0, 0), 0u);     // no writer has had this token yet
+  EXPECT_EQ(lose(block_id(sealed, 0), 3, 0), 0u);  // there is no such chunk,
+  EXPECT_EQ(lose(block_id(sealed, 0), 1, 9), 0u);  // and no such server
+  EXPECT_EQ(lose(block_id(sealed, 0), 1, 4), 1u);
+  EXPECT_EQ(lose(block_id(ended, 0), 0, 4), 2u);
+  EXPECT_EQ(lose(block_id(ended, 0), 0, 4), 2u);
+}
+
+// A drain has read the chunk and verified it before it was reported as lost.
+TEST(Metadata, AChunkThatWasMovedIsKeptAlthoughItWasReportedAsLostMeanwhile) {
+  Driver driver;
+  const uint64_t block = block_id(driver.begin("x").value(), 0);
+  ASSERT_TRUE(driver.commit("x", token_of_block(block)).ok());
+  MetadataCommand move{.kind = CommandKind::Lose};
+  move.moves.push_back({block, 0, 0, 3});
+  ASSERT_TRUE(driver.run(move).ok());
+  move.kind = CommandKind::Place;
+  move.view = 1000;
+  ASSERT_TRUE(driver.run(move).ok());
+  const auto overview = unpack_overview(driver.metadata.query(pack_question({})));
+  EXPECT_EQ(overview->chunks_of_server, (std::vector<int64_t>{0, 1, 1, 1, 0}));
+  ASSERT_EQ(overview->garbage.size(), 1u);
+  EXPECT_EQ(overview->garbage[0].server, 0);
+}
+
 TEST(Metadata, NamesStayInsideTheStore) {
   Driver driver;
   for (const std::string path :
