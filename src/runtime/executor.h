@@ -147,8 +147,9 @@ class Executor {
   // Finishes the sums of gradients over dp, then sums over cp, once in a step. Only the sums over
   // tp come later, so that no other axis changes a bit.
   void finish_gradients(Ctx& ctx);
-  // Reads tokens and targets where the chunk has them, and the places of their documents.
-  void read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample);
+  // Reads tokens and targets where the chunk has them, and the places of their documents. Returns
+  // false if the chunk has none.
+  bool read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample);
   // Tells the source which samples this rank reads next.
   void announce_behind(int microbatch) const;
   // Fills the tokens and targets of the modules that look ahead from those of the whole sequences.

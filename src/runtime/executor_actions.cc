@@ -29,9 +29,9 @@ void Executor::run_action(Ctx& ctx, const Action& action, const ActionMemory& me
   switch (action.kind) {
     case ActionKind::F:
       if (action.first_unit == 0) {
-        read(parts_.source, action.chunk, memory.saved_slot,
-             info_of(action.microbatch).first_sample);
-        if (training_) announce_behind(action.microbatch);
+        const bool has_read = read(parts_.source, action.chunk, memory.saved_slot,
+                                   info_of(action.microbatch).first_sample);
+        if (training_ && has_read) announce_behind(action.microbatch);
         if (!counts(action.microbatch)) ignore_targets(stage_of(action), memory.saved_slot);
       }
       run_forward(ctx, action, memory);
@@ -209,12 +209,12 @@ MicrobatchInfo Executor::info_of(int microbatch) const {
   return {parts_.micro_sequences, first_sample_ + global * uint64_t(parts_.micro_sequences), true};
 }
 
-void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample) {
+bool Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64_t first_sample) {
   const Stage& stage = parts_.stages[size_t(chunk)];
   const std::span<int32_t> tokens = stage.tokens(saved_slot);
   const std::span<int32_t> targets = stage.targets(saved_slot);
   const Documents documents = stage.documents(saved_slot);
-  if (tokens.empty() && targets.empty() && !documents.first_T) return;
+  if (tokens.empty() && targets.empty() && !documents.first_T) return false;
   const int64_t begin_ns = monotonic_ns();
   read_sequences(source, first_sample, parts_.micro_sequences, whole_tokens_, whole_targets_);
   const auto take = [&](const std::vector<int32_t>& whole, std::span<int32_t> own) {
@@ -238,6 +238,7 @@ void Executor::read(const TokenSource& source, int chunk, int saved_slot, uint64
   }
   read_ahead(stage, saved_slot, take);
   read_ns_ += monotonic_ns() - begin_ns;
+  return true;
 }
 
 // Behind the last micro-batch of a step comes the first one of the next step.

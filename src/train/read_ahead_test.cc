@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
 
 #include "train/corruption_fixture.h"
 #include "train/run_save_fixture.h"
@@ -12,9 +13,11 @@ namespace trireme {
 namespace {
 
 TEST(ReadAhead, EverySampleButTheFirstOfARankIsAnnouncedBeforeItIsRead) {
-  for (const int dp : {1, 2}) {
+  for (const auto& degrees : {std::pair(1, 1), std::pair(2, 1), std::pair(1, 3)}) {
+    const int dp = degrees.first, pp = degrees.second;
     RunConfig config = some_run();
     config.parallel.dp = dp;
+    config.parallel.pp = pp;
     config.batch.global_sequences = 8;
     config.batch.micro_sequences = 2;
     const RunPlan plan = plan_of(config);
@@ -33,6 +36,11 @@ TEST(ReadAhead, EverySampleButTheFirstOfARankIsAnnouncedBeforeItIsRead) {
       Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
       engine.init_params(1);
       for (uint64_t step = 0; step < 3; ++step) engine.step(step * 8, 1e-2);
+      if (pp == 3 && world.rank() == 1) {  // has neither tokens nor targets
+        EXPECT_EQ(num_read, 0);
+        EXPECT_EQ(announced.size(), 0u);
+        return;
+      }
       EXPECT_EQ(num_read, 3 * 8 / dp);
       EXPECT_EQ(num_surprises, 2);      // the first micro-batch
       EXPECT_EQ(announced.size(), 2u);  // of the step that does not come
