@@ -211,7 +211,8 @@ Result<int> run_store_replace_metadata(const StoreReplaceOptions& options, Comma
   io.out << fmt::format("the metadata are kept by {}\n", fmt::join(file.servers, ", "));
   if (!replaced.not_told.empty()) {
     io.out << fmt::format(
-        "{} did not answer; if they run again, run this command again so that they know it\n",
+        "{} did not answer; when they run again, repeat this command, so that they learn the new "
+        "servers\n",
         fmt::join(replaced.not_told, ", "));
   }
   return 0;

@@ -31,7 +31,7 @@ struct ImageWindow {
 
   // Returns the positions of the window along `extent` pixels; not positive: it does not fit.
   int64_t positions(int64_t extent) const { return rows().positions(extent); }
-  // True if every row of the image has a window, and every window a row of it.
+  // True if every window contains at least one row of the image or band.
   bool fits_rows() const {
     if (band_rows == 0) return size <= height + 2 * padding;
     return band_padding < size && (band_rows - 1) * stride - band_padding < height;

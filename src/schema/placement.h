@@ -15,7 +15,8 @@ namespace trireme {
 // Invariant  all have the same value and the same gradient
 // Halo       dim 1 counts rows of images, and a window makes other rows from them. Each has the
 //            rows from which the window makes the rank's balanced part of those, so neighbours have
-//            some rows in common: the halo. Each has an addend of the gradient of such a row
+//            some rows in common: the halo. In the backward pass, each rank that
+//            has such a row computes a part of its gradient; these parts are summed.
 struct Placement {
   enum class Kind : uint8_t { Replicate, Shard, Partial, Invariant, Halo };
   Kind kind = Kind::Replicate;

@@ -19,8 +19,8 @@ struct RepairTotals {
 };
 
 // Writes chunks of blocks to servers that do not hold a chunk of their block. While some blocks are
-// read, others are decoded and written. So many blocks are in memory at a time that they have 256
-// MiB, and at least four.
+// read, others are decoded and written. Up to 256 MiB of blocks are in memory at a time, but at
+// least 4 and at most 32 blocks.
 class ChunkMover {
  public:
   ChunkMover(Store& store, const Overview& overview);

@@ -99,8 +99,8 @@ class Store {
   Status take_in_new_disks();
   // Lets the server `fresh`, which keeps no metadata, keep them in the place of the server `old`. A
   // server whose disk was lost may have its own place again. Names or addresses of servers. The
-  // metadata can be used meanwhile. After an error, the same call goes on where it ended. Only the
-  // maintainer of a shared store does so.
+  // metadata can be used meanwhile. After an error, call it again to resume. Only the maintainer of
+  // a shared store does so.
   Result<ReplacedLogServer> replace_log_server(const std::string& old, const std::string& fresh);
 
  private:

@@ -24,12 +24,12 @@ struct InputBudget {
 };
 
 // Opens a file of a store for reading at any offset. What was read and checked is kept in memory.
-// If all open files fit into the budget, that are whole chunks. Otherwise it is the pieces of
-// chunks (kChunkPieceBytes) in which the bytes lie, unless a megabyte or more is read on end. If
+// If all open files fit into the budget, the file keeps whole chunks. Otherwise it keeps the pieces
+// of chunks (kChunkPieceBytes) in which the bytes lie, unless a megabyte or more is read on end. If
 // the budget is used up, the file lets go of what it has not used for the longest time, but it
 // always keeps as much as four chunks. If the chunk before was read lately, those behind are read
-// ahead. Of what will_read() announces, at most half of the budget is. A file that is replaced in
-// the meantime is an error, because the reader would mix two files.
+// ahead. Data that will_read() announces may take up to half of the budget. A file that is replaced
+// in the meantime is an error, because the reader would mix two files.
 Result<std::shared_ptr<const InputBytes>> open_store_input(const OpenForReading& open,
                                                            const std::string& path,
                                                            std::shared_ptr<InputBudget> budget);

@@ -23,9 +23,8 @@ void batch_norm_moments_ref(Stream& stream, const BatchNormMomentsArgs& args);
 void check_batch_norm_moments(const BatchNormMomentsArgs& args);  // throws ContractError
 
 // Joins the moments of all blocks. Ranks that share out the rows of images may have blocks of two
-// heights. Inference needs the mean over many batches of the mean and of
-// the unbiased variance (the sum of squares over R - 1; over 1 if R = 1). So both are added up like
-// a gradient.
+// heights. Inference needs the mean over many batches of the mean and of the unbiased variance (the
+// sum of squares over R - 1; over 1 if R = 1). So both are added up like a gradient.
 struct BatchNormStatisticsArgs {
   TensorRef moments_B2C;
   int64_t block_rows = 0;
@@ -35,8 +34,8 @@ struct BatchNormStatisticsArgs {
   TensorRef mean_sum_C;      // fp32, written or added to; absent: not needed
   TensorRef variance_sum_C;  // the same
   Write write = Write::Overwrite;
-  int64_t taller_blocks = 0;  // the first blocks, of which each has
-  int64_t taller_rows = 0;    // so many rows instead
+  int64_t taller_blocks = 0;  // number of blocks at the beginning with taller_rows rows each
+  int64_t taller_rows = 0;    // rows of a taller block; the others have block_rows
 
   // Returns the rows of the first `block` blocks.
   int64_t rows_before(int64_t block) const {
