@@ -8,6 +8,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -85,7 +86,10 @@ class StoreInput : public InputBytes {
   struct Unit {
     size_t number = 0;      // index in pieces_
     int64_t part = kWhole;  // number of the piece of the chunk
-    friend auto operator<=>(const Unit&, const Unit&) = default;
+    bool operator==(const Unit& other) const = default;
+    bool operator<(const Unit& other) const {
+      return std::tie(number, part) < std::tie(other.number, other.part);
+    }
   };
   static constexpr int64_t kWhole = -1;
   static constexpr int64_t kLeastHeldPieces = 1 + int64_t(kPiecesAhead);
