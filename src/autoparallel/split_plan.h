@@ -17,7 +17,7 @@ struct AskedStage {
   int in_flight = 1;
 };
 
-// Where the stages of a plan come from.
+// Finds the stages of which a plan is made.
 struct StageSource {
   std::function<double(const AskedStage&)> seconds;  // of the best one; infinity if none fits
   std::function<std::optional<StagePlan>(const AskedStage&)> best;

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// What all stages of a run have in common.
+// These choices are the same for all stages of a run.
 struct InCommon {
   Recompute recompute = Recompute::None;
   Role tensor = Role::Tensor;  // or SequenceTensor

@@ -34,7 +34,7 @@
 namespace trireme {
 namespace {
 
-// What to evaluate: the tokens of a text, or images. The source may borrow the file.
+// Holds the tokens of a text, or images, that are evaluated. The source may borrow the file.
 struct EvaluatedData {
   std::unique_ptr<TokenFile> file;
   std::unique_ptr<TokenSource> source;

@@ -44,7 +44,7 @@ class ReedSolomon {
   Status rebuild(std::span<Block> blocks, std::span<const int> given,
                  std::span<const int> wanted) const;
 
-  // The same without checksums.
+  // Does the same without checksums.
   void combine(std::span<Block> blocks, std::span<const int> given,
                std::span<const int> wanted) const;
 

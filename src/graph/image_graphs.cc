@@ -79,7 +79,7 @@ std::string convolution_of(const ModelSpec& model, int64_t block) {
   return "";
 }
 
-// The same in the whole model, of a block that has one.
+// Returns the name of a block's convolution in the whole model. The block must have one.
 std::string full_convolution_of(const ModelSpec& model, int64_t block) {
   const std::string name = convolution_of(model, block);
   return block == 0 ? name : fmt::format("layers.{}.{}", block - 1, name);
@@ -96,8 +96,8 @@ ValueId input_of_block(GraphBuilder& g, const ModelSpec& model, int64_t block,
   return g.input(name, {Axis::Sample, features_made_by(model, block - 1)});
 }
 
-// Where model.dropout drops features: before the dense layers of AlexNet, and behind those of
-// VGG-16, as torchvision has it.
+// True if model.dropout drops features before this block. As in torchvision, AlexNet drops them
+// before its dense layers, and VGG-16 behind those.
 bool drops_before(const ModelSpec& model, int64_t block) {
   if (model.family == ModelFamily::AlexNet) return block <= model.layers;
   return model.family == ModelFamily::Vgg16 && block > 0 && is_dense(model, block - 1);

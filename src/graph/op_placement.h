@@ -45,8 +45,8 @@ ExpertStrategy expert_strategy(const StageShape& layout);
 
 // How the residual stream lies over the tp ranks: its tokens are parts with sequence parallelism.
 Placement residual_placement(const StageShape& layout);
-// The same of the values of one unit: the rows of its images are parts if its convolutions say so
-// (layer_strategy.h).
+// Returns how the values between the ops of one unit lie over the tp ranks. Each rank has some rows
+// of its images if its convolutions say so (layer_strategy.h).
 Placement stream_placement(const Graph& unit, const StageShape& layout);
 
 // True if the tp ranks share out this axis, unless its dim says that they do not (Dim::is_whole).

@@ -71,7 +71,7 @@ TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
       if (is_kept(param)) table.add(prefix + param.name, param.shape, dtype);
     }
   };
-  // What is never trained is its own master.
+  // A parameter that is never trained needs no second copy as its master.
   const auto trained = [](const ParamSpec& param) { return param.is_trained; };
   const auto has_second = [&](const ParamSpec& param) {
     return trained(param) && !takes_muon(param, state);

@@ -47,7 +47,7 @@ Traffic predicted_by_moves(Group& tp, const std::vector<TensorMove>& moves) {
   return sum;
 }
 
-// What the stage moves is what its graphs say.
+// A stage moves exactly the bytes that its graphs predict.
 TEST(Spatial, TrafficIsThePredictedToTheByte) {
   for (const char* name : kSpatialNets) {
     const ModelSpec model = model_of(name);

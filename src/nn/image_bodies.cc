@@ -13,7 +13,7 @@ TokenCounts images_of(const OpBinding& b) { return {b.model(), b.shape()}; }
 
 ImageWindow window_of(const OpBinding& b) { return images_of(b).window_of(b.graph(), b.op()); }
 
-// What a rank takes of the images of the micro-batch: some images, or some rows of each.
+// True if a rank takes some rows of every image of the micro-batch, false if it takes some images.
 bool takes_rows(const OpBinding& b) { return lies_by_rows(b.output_value()); }
 
 InputGradAt input_grad_of(const OpBinding& b) { return {b.input_grad(), b.input_grad_addend()}; }

@@ -31,7 +31,7 @@ struct TilingRequest {
 
 Tiling choose_tiling(const TilingRequest& request);
 
-// Where the parts of a thread's workspace begin, in bytes. One key lies at its beginning.
+// The parts of a thread's workspace begin at these bytes. Before them lies one key.
 struct WorkspaceOffsets {
   int64_t bias = 0;
   int64_t b_panels = 0;  // of a block of k, for all columns of a tile
