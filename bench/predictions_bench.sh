@@ -13,6 +13,7 @@ shapes=("$@")
   shapes=(6x384-8x256 gpt2-124m-4x64 gpt2-124m-1x1024 nano-char-12x64 microgpt)
 read -ra layouts <<<"${LAYOUTS:-one dp2 tp2 pp2 cp2 zero3}"
 runs=${RUNS:-}
+[[ -z $runs ]] || mkdir -p "$runs"
 if [[ -z $runs ]]; then
   runs=$(mktemp -d)
   trap 'rm -rf "$runs"' EXIT

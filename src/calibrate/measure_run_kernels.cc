@@ -35,8 +35,8 @@ struct StartBench {
   Stream& stream;
   const std::function<void()>& together;
 
-  // The lower quartile of the calls, so that a rank that is disturbed now and then does not count,
-  // nor one that begins before the others. All ranks measure for the same time.
+  // The median of the calls, so that a rank that is disturbed now and then does not count, nor one
+  // that begins before the others. All ranks measure for the same time.
   template <typename Call>
   double seconds(Call&& call) const {
     const auto now_s = [] { return double(monotonic_ns()) * 1e-9; };
@@ -51,7 +51,7 @@ struct StartBench {
       for (int i = 0; i < batch; ++i) call();
       calls.push_back((now_s() - call_s) / batch);
     }
-    return lower_quartile(std::move(calls));
+    return lower_median(std::move(calls));
   }
 };
 
@@ -64,7 +64,8 @@ struct ProductTimes {
   double flops = 0.0, bytes = 0.0, seconds = 0.0;
 };
 
-// The three products of a layer, whose weights and gradients no earlier call has left in a cache.
+// The three products of a layer. No earlier call has left the weights, their gradients and the
+// saved input of the gradient's product in a cache.
 ProductTimes measure_layer(const StartBench& bench, const KernelSizes& sizes, int64_t rows,
                            ColdOperands& cold) {
   const DType dtype = sizes.compute;
@@ -91,7 +92,7 @@ ProductTimes measure_layer(const StartBench& bench, const KernelSizes& sizes, in
   times.seconds += seconds([&] {
     return MatmulArgs{.form = MatmulForm::TN,
                       .a = matrix(dy),
-                      .b = matrix(x),
+                      .b = matrix(cold.next(dtype, Shape{rows, in})),
                       .c = matrix(cold.next(DType::F32, weight))};
   });
   const double element_bytes = double(size_of(dtype));
@@ -129,25 +130,6 @@ void measure_products(const StartBench& bench, const KernelSizes& sizes, double 
       1.0 / std::max(kNoTime, s_per_flop > fastest_s ? s_per_byte : left_s / whole.bytes);
 }
 
-double attention_share_of(const StartBench& bench, const KernelSizes& sizes, double fp32_flops,
-                          double launch_s) {
-  const int64_t queries = std::clamp<int64_t>(sizes.seq_len, 1, kMostQueries);
-  const int64_t heads = std::clamp<int64_t>(sizes.heads, 1, kMostHeads);
-  const int64_t head_dim = std::max<int64_t>(sizes.head_dim, 1);
-  const AttentionBench attention(attention_shape(1, queries, queries, heads, heads, head_dim),
-                                 sizes.compute);
-  const double measured_s = bench.seconds([&] { attention.forward(bench.kernels, bench.stream); }) +
-                            bench.seconds([&] { attention.backward(bench.kernels, bench.stream); });
-  Hardware whole = with_own_kernels({});
-  whole.fp32_flops = fp32_flops;
-  whole.attention_share = 1.0;
-  double priced_s = 0.0;
-  for (const double factor : {1.0, kBackwardAttention}) {
-    priced_s += price_fused_attention(attention.work(), factor, sizes.compute, whole);
-  }
-  return std::min(1.0, priced_s / std::max(0.1 * measured_s, measured_s - 2.0 * launch_s));
-}
-
 // The two norms and the activation of a layer, whose data lie in the caches.
 double vector_share_of(const StartBench& bench, const KernelSizes& sizes, double fp32_flops,
                        double launch_s) {
@@ -175,6 +157,32 @@ double vector_share_of(const StartBench& bench, const KernelSizes& sizes, double
   }
   const double computing_s = std::max(0.1 * measured_s, measured_s - kernels * launch_s);
   return operations / (computing_s * fp32_flops / 2.0);
+}
+
+// What of the time no operation on single scores accounts for belongs to the products.
+double attention_share_of(const StartBench& bench, const KernelSizes& sizes,
+                          const ComputeCeilings& peaks, const RunKernels& reached) {
+  const int64_t queries = std::clamp<int64_t>(sizes.seq_len, 1, kMostQueries);
+  const int64_t heads = std::clamp<int64_t>(sizes.heads, 1, kMostHeads);
+  const int64_t head_dim = std::max<int64_t>(sizes.head_dim, 1);
+  const AttentionBench attention(attention_shape(1, queries, queries, heads, heads, head_dim),
+                                 sizes.compute);
+  const double measured_s = bench.seconds([&] { attention.forward(bench.kernels, bench.stream); }) +
+                            bench.seconds([&] { attention.backward(bench.kernels, bench.stream); });
+  Hardware hardware = with_own_kernels(assumed_hardware(peaks));
+  hardware.vector_share = reached.vector_share;
+  hardware.launch_s = reached.launch_s;
+  const auto priced_s = [&](double share) {
+    hardware.attention_share = share;
+    double seconds = 0.0;
+    for (const double factor : {1.0, kBackwardAttention}) {
+      seconds += price_fused_attention(attention.work(), factor, sizes.compute, hardware);
+    }
+    return seconds;
+  };
+  const double products_s = priced_s(0.5) - priced_s(1.0);
+  const double others_s = priced_s(1.0) - products_s;
+  return std::min(1.0, products_s / std::max(0.1 * measured_s, measured_s - others_s));
 }
 
 double update_bytes_per_s(const StartBench& bench, const KernelSizes& sizes) {
@@ -209,9 +217,8 @@ RunKernels measure_run_kernels(const KernelTable& kernels, Stream& stream, const
   reached.launch_s = launch_s_of(bench, sizes.compute);
   measure_products(bench, sizes, is_bf16 ? peaks.bf16_flops_per_s : peaks.fp32_flops_per_s,
                    reached);
-  reached.attention_share =
-      attention_share_of(bench, sizes, peaks.fp32_flops_per_s, reached.launch_s);
   reached.vector_share = vector_share_of(bench, sizes, peaks.fp32_flops_per_s, reached.launch_s);
+  reached.attention_share = attention_share_of(bench, sizes, peaks, reached);
   reached.memory_bytes_per_s = update_bytes_per_s(bench, sizes);
   return reached;
 }

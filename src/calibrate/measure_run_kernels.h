@@ -22,8 +22,8 @@ struct KernelSizes {
 struct RunKernels {
   double matmul_share = 0.0;        // of the peak of the compute dtype
   double matmul_bytes_per_s = 0.0;  // at which products move operands and results
-  double attention_share = 0.0;     // of the peak in fp32
-  double vector_share = 0.0;        // likewise
+  double attention_share = 0.0;     // of the peak of the compute dtype
+  double vector_share = 0.0;        // of the peak in fp32
   double memory_bytes_per_s = 0.0;  // of the update of the parameters
   double launch_s = 0.0;
 };

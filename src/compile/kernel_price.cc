@@ -7,17 +7,31 @@
 namespace trireme {
 namespace {
 
-// FLOPs of the forward pass in whole tiles of queries and keys. Tiles that the causal mask cuts are
-// computed whole.
-double flops_in_tiles(const AttentionWork& work, int64_t tile) {
-  if (tile == 0) return work.forward_flops();
+// A multiply-add is one operation and two FLOPs. Without a vector_share operations take no time.
+double price_operations(double operations, const Hardware& hardware) {
+  if (hardware.vector_share <= 0.0) return 0.0;
+  return operations / (hardware.fp32_flops * hardware.vector_share / 2.0);
+}
+
+// Scores of the forward pass in whole tiles of queries and keys. Tiles that the causal mask cuts
+// are computed whole.
+double scores_in_tiles(const AttentionWork& work, int64_t tile) {
   const auto whole = [&](int64_t count) { return double(round_up(count, tile)); };
   // A window begins and ends inside tiles, so it may touch one more tile than it fills.
   const double tiles = whole(work.keys) / double(tile);
   const double most = work.window > 0 ? whole(work.window) / double(tile) + 1.0 : tiles;
-  return 2.0 * double(work.sequences) * double(work.heads) * whole(work.queries) *
-         (AttentionWork::twice_the_mean(tiles, most) * double(tile)) *
-         (0.5 * double(work.head_dim + work.out_dim()));
+  return 0.5 * double(work.sequences) * double(work.heads) * whole(work.queries) *
+         (AttentionWork::twice_the_mean(tiles, most) * double(tile));
+}
+
+// Our own kernel makes the products with the registers' multiplication of the compute dtype, and
+// between them the probabilities in fp32.
+double price_attention_in_tiles(const AttentionWork& work, DType compute,
+                                const Hardware& hardware) {
+  const double scores = scores_in_tiles(work, hardware.attention_tile);
+  const double flops = 2.0 * scores * double(work.head_dim + work.out_dim());
+  return flops / (hardware.peak_flops(compute) * hardware.attention_share) +
+         price_operations(scores * VectorOperations::kAttentionScore, hardware);
 }
 
 // Numbers of the results of one product call, those included whose multiprocessors idle: every
@@ -69,9 +83,7 @@ double price_memory(double bytes, int calls, const Hardware& hardware) {
 double price_vectors(const HalfWork& half, const Hardware& hardware) {
   const double bytes_s = price_memory(half.bytes, half.calls, hardware);
   if (hardware.vector_share <= 0.0) return bytes_s;
-  // A multiply-add is one operation and two FLOPs.
-  const double operations_per_s = hardware.fp32_flops * hardware.vector_share / 2.0;
-  const double operations_s = half.operations / operations_per_s;
+  const double operations_s = price_operations(half.operations, hardware);
   const double launches_s = hardware.is_processor() ? half.calls * hardware.launch_s : 0.0;
   return std::max(bytes_s, launches_s + operations_s);
 }
@@ -82,13 +94,13 @@ double fused_attention_bytes(const AttentionWork& work, DType compute) {
 
 double price_fused_attention(const AttentionWork& work, double factor, DType compute,
                              const Hardware& hardware) {
+  if (hardware.attention_tile > 0) {
+    return factor * price_attention_in_tiles(work, compute, hardware) + hardware.launch_s;
+  }
   const double of_practice = hardware.practice.attention_share;
   const double share = of_practice > 0.0 ? of_practice : hardware.attention_share;
-  const bool is_own_kernel = hardware.attention_tile > 0;
-  const double peak = is_own_kernel ? hardware.fp32_flops : hardware.peak_flops(compute);
-  const double flops_s = factor * flops_in_tiles(work, hardware.attention_tile) / (peak * share);
-  return hardware.is_processor() ? flops_s + hardware.launch_s
-                                 : std::max(flops_s, hardware.launch_s);
+  const double flops_s = factor * work.forward_flops() / (hardware.peak_flops(compute) * share);
+  return std::max(flops_s, hardware.launch_s);
 }
 
 double price_forward(const OpWork& work, DType compute, const Hardware& hardware) {

@@ -137,7 +137,7 @@ TEST(Price, TheSlowerOfHostAndDeviceSetsThePace) {
   EXPECT_DOUBLE_EQ(layer_s(2.0 * device_s, 1.0), 2.0 * host_s);
 }
 
-// Attention computes whole tiles in fp32 there, and other kernels pay for their operations.
+// Attention computes whole tiles there and pays for its operations, as other kernels do.
 TEST(Price, OwnKernelsArePricedInWholeTilesAndByTheirOperations) {
   const Hardware gpu = some_hardware();
   const Hardware own = with_own_kernels(gpu);
@@ -156,8 +156,11 @@ TEST(Price, OwnKernelsArePricedInWholeTilesAndByTheirOperations) {
     EXPECT_GT(attention_s(tokens, own), attention_s(tokens, gpu));
   }
   Hardware faster_products = own;
-  faster_products.bf16_flops *= 30.0;  // which attention does not use
-  EXPECT_EQ(attention_s(100, faster_products), attention_s(100, own));
+  faster_products.bf16_flops *= 30.0;
+  EXPECT_LT(attention_s(100, faster_products), attention_s(100, own));
+  Hardware faster_operations = own;
+  faster_operations.vector_share *= 2.0;
+  EXPECT_LT(attention_s(100, faster_operations), attention_s(100, own));
 
   const HalfWork half{.products = {}, .bytes = 1e6, .operations = 1e9, .calls = 1};
   EXPECT_EQ(price_vectors(half, gpu), price_memory(half.bytes, half.calls, gpu));

@@ -34,6 +34,9 @@ struct VectorOperations {
   static constexpr double kRope = 10.0;
   static constexpr double kDropout = 40.0;
   static constexpr double kLoss = 40.0;  // maximum, two exponentials, sum and gradient
+  // Of attention in its forward pass: mask, maximum, exponential, sum, and the operands of the
+  // second product.
+  static constexpr double kAttentionScore = 16.0;
 };
 
 // What the forward pass, the input gradient or the weight gradient of an op computes.
