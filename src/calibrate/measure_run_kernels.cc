@@ -16,18 +16,18 @@
 namespace trireme {
 namespace {
 
-// Larger kernels have the speed of these and would only take longer.
-constexpr double kMostStartFlops = 1.2e9;
+// Products of more rows have the speed of these and would only take longer.
+constexpr double kMostStartFlops = 5e9;
 constexpr int64_t kMostCols = 4096, kMostDepth = 2048;
 constexpr int64_t kMostTokens = 2048;
-constexpr int64_t kMostQueries = 512, kMostHeads = 4;
+constexpr int64_t kMostQueries = 1024, kMostScores = int64_t{4} << 20;
 // More than a core's share of any last-level cache.
 constexpr int64_t kMostColdBytes = int64_t{64} << 20;
 constexpr int64_t kFewNumbers = 16;
 // A product of so few rows takes the time of its weights.
 constexpr int64_t kFewRows = 16;
 constexpr double kKernelSeconds = 0.004;
-constexpr int kLeastCalls = 4;
+constexpr int kLeastCalls = 5;
 constexpr double kBatchSeconds = 5e-5;
 
 struct StartBench {
@@ -35,8 +35,8 @@ struct StartBench {
   Stream& stream;
   const std::function<void()>& together;
 
-  // The median of the calls, so that a rank that is disturbed now and then does not count, nor one
-  // that begins before the others. All ranks measure for the same time.
+  // The lower quartile of the calls, so that a rank that is disturbed now and then does not count,
+  // nor one that begins before the others. All ranks measure for the same time.
   template <typename Call>
   double seconds(Call&& call) const {
     const auto now_s = [] { return double(monotonic_ns()) * 1e-9; };
@@ -51,7 +51,7 @@ struct StartBench {
       for (int i = 0; i < batch; ++i) call();
       calls.push_back((now_s() - call_s) / batch);
     }
-    return lower_median(std::move(calls));
+    return lower_quartile(std::move(calls));
   }
 };
 
@@ -163,10 +163,13 @@ double vector_share_of(const StartBench& bench, const KernelSizes& sizes, double
 double attention_share_of(const StartBench& bench, const KernelSizes& sizes,
                           const ComputeCeilings& peaks, const RunKernels& reached) {
   const int64_t queries = std::clamp<int64_t>(sizes.seq_len, 1, kMostQueries);
-  const int64_t heads = std::clamp<int64_t>(sizes.heads, 1, kMostHeads);
+  const int64_t most_heads = std::max<int64_t>(1, kMostScores / (queries * queries));
+  const int64_t heads = std::clamp<int64_t>(sizes.heads, 1, most_heads);
+  const int64_t sequences = std::clamp<int64_t>(sizes.tokens / std::max<int64_t>(sizes.seq_len, 1),
+                                                1, most_heads / heads);
   const int64_t head_dim = std::max<int64_t>(sizes.head_dim, 1);
-  const AttentionBench attention(attention_shape(1, queries, queries, heads, heads, head_dim),
-                                 sizes.compute);
+  const AttentionBench attention(
+      attention_shape(sequences, queries, queries, heads, heads, head_dim), sizes.compute);
   const double measured_s = bench.seconds([&] { attention.forward(bench.kernels, bench.stream); }) +
                             bench.seconds([&] { attention.backward(bench.kernels, bench.stream); });
   Hardware hardware = with_own_kernels(assumed_hardware(peaks));
