@@ -7,6 +7,7 @@
 #include "base/element.h"
 #include "config/config_load.h"
 #include "interchange/foreign_model.h"
+#include "models/quantized_params.h"
 #include "train/run_state.h"
 
 namespace trireme {
@@ -29,12 +30,22 @@ LoadedModel::LoadedModel(std::string folder, const ModelSpec& model, DType compu
     table_.add(param.name, param.shape, compute, param.adjoins_previous);
   }
   memory_ = Buffer::allocate(table_.bytes());
-  decoder_ = std::make_unique<Decoder>(model_, Frame(table_, memory_.data()), compute);
+}
+
+void LoadedModel::make_decoder(DType compute, bool is_quantized) {
+  if (is_quantized) {
+    TensorTable table = quantized_table(model_, compute);
+    Buffer memory = Buffer::allocate(table.bytes());
+    quantize_params(params(), table, Frame(table, memory.data()), stream_);
+    table_ = std::move(table);
+    memory_ = std::move(memory);
+  }
+  decoder_ = std::make_unique<Decoder>(model_, params(), compute);
 }
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
     const Checkpoint& checkpoint, int num_threads, const std::vector<std::string>& model_folders,
-    std::optional<DType> compute) {
+    const ModelPrecision& precision) {
   TRIREME_TRY(config_text, checkpoint.read_attached("config.resolved.toml"));
   auto config = load_config_text(config_text, checkpoint.folder(), model_folders);
   if (!config.ok()) return damaged(config.error().message);
@@ -48,7 +59,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
   }
   const int64_t vocab_size = tokenizer == nullptr ? 0 : tokenizer->vocab_size();
   TRIREME_TRY(model, resolve_model(config->config.model, vocab_size));
-  const DType dtype = compute.value_or(compute_dtype(config->config.precision.compute));
+  const DType dtype = precision.compute.value_or(compute_dtype(config->config.precision.compute));
   if (model.reads_images()) {
     return usage(
         fmt::format("{} is a net of images ({}), which generates no text: `trireme eval {} "
@@ -61,16 +72,17 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
   loaded->why_no_tokenizer_ =
       "has no tokenizer.json: the run was trained without data.tokenizer, so its tokens have no "
       "text";
-  TRIREME_TRY_DONE(load_params(checkpoint, loaded->params_,
-                               Frame(loaded->table_, loaded->memory_.data()), num_threads));
+  TRIREME_TRY_DONE(load_params(checkpoint, loaded->params_, loaded->params(), num_threads));
+  loaded->make_decoder(dtype, precision.is_quantized);
   return loaded;
 }
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load_foreign(const std::string& path,
                                                                const ForeignLimits& limits,
-                                                               std::optional<DType> compute) {
+                                                               const ModelPrecision& precision) {
   TRIREME_TRY(foreign, read_foreign_model(path));
-  const DType dtype = compute.value_or(foreign.dtype == DType::BF16 ? DType::BF16 : DType::F32);
+  const DType dtype =
+      precision.compute.value_or(foreign.dtype == DType::BF16 ? DType::BF16 : DType::F32);
   ModelSpec model = foreign.weights.model();
   if (model.reads_images()) {
     return usage(fmt::format(
@@ -85,7 +97,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load_foreign(const std::string
   loaded->tokenizer_ = std::move(foreign.tokenizer);
   loaded->why_no_tokenizer_ =
       fmt::format("has no tokenizer that can be used: {}", fmt::join(foreign.notes, "; "));
-  const Frame frame(loaded->table_, loaded->memory_.data());
+  const Frame frame = loaded->params();
   for (const ParamSpec& param : loaded->params_) {
     const std::span<const float> values = foreign.weights.at(param.name);
     void* const data = frame.at(param.name).data;
@@ -93,6 +105,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load_foreign(const std::string
       write_element(data, dtype, int64_t(i), double(values[i]));
     }
   }
+  loaded->make_decoder(dtype, precision.is_quantized);
   return loaded;
 }
 

@@ -17,16 +17,21 @@
 
 namespace trireme {
 
+// How a model is held in memory. Without `compute` it computes in the dtype of the run or file.
+struct ModelPrecision {
+  std::optional<DType> compute = {};
+  bool is_quantized = false;  // its matrices in bytes (models/quantized_params.h)
+};
+
 // The model of a checkpoint with everything needed to generate on this machine.
 class LoadedModel {
  public:
-  // `model_folders` are searched for a preset that the checkpoint's configuration names. The model
-  // computes in `compute`; without it, in the dtype in which the run computed.
+  // `model_folders` are searched for a preset that the checkpoint's configuration names.
   static Result<std::unique_ptr<LoadedModel>> load(const Checkpoint& checkpoint, int num_threads,
                                                    const std::vector<std::string>& model_folders,
-                                                   std::optional<DType> compute = {});
-  // Loads a file or folder of another program (interchange/foreign_model.h). The model computes in
-  // `compute`; without it, in bf16 if the file holds bf16, else in fp32.
+                                                   const ModelPrecision& precision = {});
+  // Loads a file or folder of another program (interchange/foreign_model.h). The dtype of the file
+  // is bf16 if it holds bf16, else fp32.
   struct ForeignLimits {
     int num_threads = 1;
     // The context in tokens, if the positions are rotary; limits the memory of the key-value cache.
@@ -35,7 +40,7 @@ class LoadedModel {
   };
   static Result<std::unique_ptr<LoadedModel>> load_foreign(const std::string& path,
                                                            const ForeignLimits& limits,
-                                                           std::optional<DType> compute = {});
+                                                           const ModelPrecision& precision = {});
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
 
@@ -48,6 +53,9 @@ class LoadedModel {
 
  private:
   LoadedModel(std::string folder, const ModelSpec& model, DType compute, int num_threads);
+  Frame params() const { return Frame(table_, memory_.data()); }
+  // Ends the loading, once all parameters lie in memory in `compute`.
+  void make_decoder(DType compute, bool is_quantized);
 
   std::string folder_;
   ModelSpec model_;

@@ -68,7 +68,7 @@ class Generate : public testing::Test {
 // checkpoint that is imported from them.
 TEST_F(Generate, ModelsOfOtherProgramsHaveTheTextOfTheirCheckpointInEveryPrecision) {
   ASSERT_EQ(answer_of({"checkpoint", "import", "hf", "--out", "ck"}).exit_code, 0);
-  for (const char* precision : {"", "fp32", "bf16", "fp16"}) {
+  for (const char* precision : {"", "fp32", "bf16", "fp16", "q8_0"}) {
     SCOPED_TRACE(precision);
     const auto of = [&](const std::string& model) {
       std::vector<std::string> args = {model, "-p", "Once", "-n", "10", "--seed", "5"};

@@ -7,6 +7,7 @@
 #include "cli/command_table.h"
 #include "cli/eval_command.h"
 #include "cli/generate_command.h"
+#include "cli/open_model.h"
 
 namespace trireme {
 
@@ -38,9 +39,11 @@ Command generate_command() {
                    .completion = Completion::Folder},
                   {.name = "precision",
                    .value_name = "DTYPE",
-                   .doc = "number format of weights and computation; by default that of the model",
+                   .doc = "number format of weights and computation; by default that of the model. "
+                          "q8_0: matrices as whole numbers of one byte with a scale for each 32, "
+                          "which halves what a token reads; the rest as the model has it",
                    .target = &options->precision,
-                   .choices = {"fp32", "bf16", "fp16"}},
+                   .choices = {"fp32", "bf16", "fp16", kQuantizedPrecision}},
                   {.name = "prompt",
                    .letter = 'p',
                    .value_name = "TEXT",

@@ -10,8 +10,12 @@
 
 namespace trireme {
 
+// Matrices in blocks of whole numbers, as GGUF names them; the rest in the dtype of the model.
+inline constexpr const char* kQuantizedPrecision = "q8_0";
+
 struct OpenModelOptions {
-  std::string precision;  // a value of precision.compute; "": the dtype of the model
+  // A value of precision.compute, or kQuantizedPrecision; "": the dtype of the model.
+  std::string precision;
   // The length in tokens of the longest text of the caller; 0: unknown. It limits the cache of a
   // model of another program, whose context may have millions of tokens.
   int64_t most_tokens = 0;

@@ -6,6 +6,7 @@ namespace avx2 {
 extern const KernelTable kKernels;
 void matmul(Stream& stream, const MatmulArgs& args);
 void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args);
+void quantized_matmul(Stream& stream, const QuantizedMatmulArgs& args);
 void convolution_forward(Stream& stream, const ConvolutionForwardArgs& args);
 void convolution_backward_input(Stream& stream, const ConvolutionBackwardInputArgs& args);
 void convolution_backward_weight(Stream& stream, const ConvolutionBackwardWeightArgs& args);
@@ -32,6 +33,7 @@ namespace amx_bf16 = avx2;
 namespace amx_bf16 {
 void matmul(Stream& stream, const MatmulArgs& args);
 void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args);
+void quantized_matmul(Stream& stream, const QuantizedMatmulArgs& args);
 void convolution_forward(Stream& stream, const ConvolutionForwardArgs& args);
 void convolution_backward_input(Stream& stream, const ConvolutionBackwardInputArgs& args);
 void convolution_backward_weight(Stream& stream, const ConvolutionBackwardWeightArgs& args);
@@ -49,6 +51,7 @@ KernelTable amx_kernels() {
   kernels.attention_backward = avx512::kKernels.attention_backward;
   kernels.matmul = amx_bf16::matmul;
   kernels.grouped_matmul = amx_bf16::grouped_matmul;
+  kernels.quantized_matmul = amx_bf16::quantized_matmul;
   // Convolutions with a window of one pixel are products of matrices, which have variants of their
   // own.
   kernels.convolution_forward = amx_bf16::convolution_forward;

@@ -14,6 +14,7 @@
 #include "kernels/matmul/grouped_matmul.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/matrix_vector.h"
+#include "kernels/matmul/quantized_matmul.h"
 #include "kernels/moe/moe.h"
 #include "kernels/norm/norm.h"
 #include "kernels/optimizer/optimizer.h"
@@ -31,6 +32,7 @@ struct KernelTable {
   void (*column_sum)(Stream&, const ColumnSumArgs&);
   void (*row_dots)(Stream&, const RowDotsArgs&);
   void (*row_combination)(Stream&, const RowCombinationArgs&);
+  void (*quantized_matmul)(Stream&, const QuantizedMatmulArgs&);
   void (*attention_forward)(Stream&, const AttentionForwardArgs&);
   void (*attention_backward)(Stream&, const AttentionBackwardArgs&);
   void (*attention_merge)(Stream&, const AttentionMergeArgs&);

@@ -12,6 +12,7 @@ const KernelTable kKernels = {
     .column_sum = column_sum,
     .row_dots = row_dots,
     .row_combination = row_combination,
+    .quantized_matmul = quantized_matmul,
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,
     .attention_merge = attention_merge,

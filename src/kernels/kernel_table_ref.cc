@@ -10,6 +10,7 @@ const KernelTable& reference_kernels() {
       .column_sum = column_sum_ref,
       .row_dots = row_dots_ref,
       .row_combination = row_combination_ref,
+      .quantized_matmul = quantized_matmul_ref,
       .attention_forward = attention_forward_ref,
       .attention_backward = attention_backward_ref,
       .attention_merge = attention_merge_ref,

@@ -12,6 +12,7 @@ void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args);
 void column_sum(Stream& stream, const ColumnSumArgs& args);
 void row_dots(Stream& stream, const RowDotsArgs& args);
 void row_combination(Stream& stream, const RowCombinationArgs& args);
+void quantized_matmul(Stream& stream, const QuantizedMatmulArgs& args);
 void attention_forward(Stream& stream, const AttentionForwardArgs& args);
 void attention_backward(Stream& stream, const AttentionBackwardArgs& args);
 void attention_merge(Stream& stream, const AttentionMergeArgs& args);

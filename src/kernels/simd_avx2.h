@@ -186,6 +186,11 @@ TRIREME_INLINE void transpose_blocks(F32x16& a, F32x16& b, F32x16& c, F32x16& d)
 }
 
 TRIREME_INLINE F32x16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+TRIREME_INLINE F32x16 load_int8(const int8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
+}
 TRIREME_INLINE F32x16 load(const float* p, FirstLanes lanes) {
   return {_mm256_maskload_ps(p, lanes.low()), _mm256_maskload_ps(p + 8, lanes.high())};
 }

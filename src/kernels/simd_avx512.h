@@ -111,6 +111,10 @@ TRIREME_INLINE void transpose_blocks(F32x16& a, F32x16& b, F32x16& c, F32x16& d)
 }
 
 TRIREME_INLINE F32x16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+TRIREME_INLINE F32x16 load_int8(const int8_t* p) {
+  return {_mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
+}
 TRIREME_INLINE F32x16 load(const float* p, FirstLanes lanes) {
   return {_mm512_maskz_loadu_ps(lanes.mask(), p)};
 }

@@ -5,9 +5,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "graph/absorb.h"
-#include "graph/all_passes.h"
 #include "graph/model_graphs.h"
+#include "models/decoder_graph.h"
 #include "nn/adapter.h"
 #include "nn/cached_attention.h"
 #include "nn/latent_attention.h"
@@ -27,31 +26,10 @@ int64_t cache_width(const ModelSpec& model) {
                              : model.k_width() + model.v_width();
 }
 
-// Returns the model that generates. Its experts have no capacity, so a token does not depend on
-// those beside it, and no module looks ahead.
-ModelSpec generating_model(ModelSpec model) {
-  model = without_modules(model);
-  model.capacity_factor = 0.0;
-  return model;
-}
-
-// The loss is left out: what it would read is the output of the head.
-Graph without_loss(Graph graph) {
-  std::vector<Op>& ops = graph.ops;
-  const auto loss = std::find_if(ops.begin(), ops.end(),
-                                 [](const Op& op) { return op.kind == OpKind::CrossEntropy; });
-  if (loss == ops.end()) return graph;
-  graph.output = loss->inputs.front();
-  ops.erase(loss);
-  return graph;
-}
-
 // Layers come one after the other, so their tensors share memory: no name has a layer in it.
 StageUnits decoder_units(const ModelSpec& model, const ModelShard& shard, const StageShape& shape) {
   StageUnits result;
-  const auto forward_graph = [&](Graph graph) {
-    return without_loss(absorb(fused_graph(std::move(graph), shape)));
-  };
+  const auto forward_graph = [&](Graph unit) { return decoder_graph(std::move(unit), shape); };
   for_each_unit(model, whole_model(model), forward_graph, [&](const Graph& graph, bool is_new) {
     if (is_new) {
       const Keep kept = keep(graph, {});
@@ -81,11 +59,9 @@ Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
   if (const TensorRef scale_r = frame.find(kAdapterScale)) fill_adapter_scale(model_, scale_r);
   bind_units(units, params);
   const bool has_head_ops = !units.kinds.back().graph.ops.empty();
-  const Graph head = head_graph(model_);
-  for (const Op& op : head.ops) {
-    if (op.kind != OpKind::SoftmaxParts) continue;
-    head_weight_VC_ = matrix(params.at(head.params[size_t(op.params.front())].name));
-  }
+  const std::string head = head_param(model_);
+  quantized_head_ = quantized_weight(params, head, model_.vocab_size);
+  if (!quantized_head_) head_weight_VC_ = matrix(params.at(head));
   tokens_S_ = frame.at("tokens_S");
   hidden_SC_ = matrix(frame.at(has_head_ops ? kHeadInput : kHidden));
   logits_1V_ = matrix(frame.at("logits_1V"));
@@ -144,11 +120,19 @@ std::span<const float> Decoder::append(Ctx& ctx, std::span<const int32_t> tokens
       static_cast<char*>(memory_.data());
   for (const std::unique_ptr<OpBody>& op : ops_) op->forward(ctx, info, m);
   length_ += n;
-  ctx.kernels.matmul(ctx.stream, {.form = MatmulForm::NT,
-                                  .a = rows_of(hidden_SC_, n - 1, 1),
-                                  .b = head_weight_VC_,
-                                  .c = logits_1V_});
+  compute_logits(ctx, rows_of(hidden_SC_, n - 1, 1));
   return {logits_1V_.row<float>(0), size_t(model_.vocab_size)};
+}
+
+void Decoder::compute_logits(Ctx& ctx, MatrixRef hidden_1C) {
+  if (quantized_head_) {
+    ctx.kernels.quantized_matmul(ctx.stream,
+                                 {.x_TC = hidden_1C, .w = quantized_head_.w, .y_TF = logits_1V_});
+  } else {
+    ctx.kernels.matmul(
+        ctx.stream,
+        {.form = MatmulForm::NT, .a = hidden_1C, .b = head_weight_VC_, .c = logits_1V_});
+  }
 }
 
 }  // namespace trireme

@@ -8,13 +8,14 @@
 #include "memory/stage_units.h"
 #include "nn/op_binding.h"
 #include "nn/op_body.h"
+#include "nn/quantized_weight.h"
 
 namespace trireme {
 
 // Generates from a whole model with a cache of keys and values, or of the latents that they are
 // made from: the forward ops of its graphs, but attention reads the cache, and the head ends with
-// the logits of the last token. It reads the parameters where they lie and owns everything else;
-// nothing is allocated after construction.
+// the logits of the last token. It reads the parameters where they lie, in the compute dtype or as
+// quantized_table has them, and owns everything else; nothing is allocated after construction.
 class Decoder {
  public:
   Decoder(const ModelSpec& model, const Frame& params, DType compute);
@@ -31,12 +32,14 @@ class Decoder {
  private:
   void add_tables(const StageUnits& units);
   void bind_units(const StageUnits& units, const Frame& params);
+  void compute_logits(Ctx& ctx, MatrixRef hidden_1C);
 
   ModelShard model_;
   StageShape shape_;
   StageTables tables_;  // of values, all in the one table that `saved` and `scratch` both are
   Buffer memory_;
   std::vector<std::unique_ptr<OpBody>> ops_;  // of all units
+  QuantizedWeight quantized_head_;            // or else:
   MatrixRef head_weight_VC_;
   TensorRef tokens_S_;   // S: capacity
   MatrixRef hidden_SC_;  // what the head projects

@@ -9,6 +9,7 @@
 #include "kernels/kernel_table.h"
 #include "memory/bucket.h"
 #include "models/init.h"
+#include "models/quantized_params.h"
 #include "models/stage.h"
 #include "models/stage_fixture.h"
 #include "tensor/tensor.h"
@@ -64,6 +65,51 @@ ModelSpec text_model_of(const std::string& name) {
     config.final_norm = false;
   }
   return *resolve_model(config, 0);
+}
+
+// Its rows are whole blocks of a scale.
+ModelSpec wide_text_model_of(const std::string& name) {
+  ModelConfig config;
+  config.layers = 2;
+  config.d_model = 32;
+  config.heads = 4;
+  config.vocab_size = kTextVocab;
+  config.seq_len = kTextLen;
+  config.init_stddev = 0.2;
+  config.tied_head = name != "gpt2_untied";
+  if (name == "llama") {
+    config.family = ModelFamily::Llama;
+    config.kv_heads = 2;
+    config.d_ff = 64;
+  }
+  if (name == "moe") {
+    config.family = ModelFamily::Moe;
+    config.d_ff = 32;
+    config.experts = 5;
+    config.shared_experts = 1;
+  }
+  if (name == "adapters") config.lora_rank = 3;
+  return *resolve_model(config, 0);
+}
+
+// Overwrites the matrices of `params` with what the bytes of the quantized table stand for. Returns
+// their number.
+int unpack_params(const TensorTable& table, const Frame& quantized, const Frame& params) {
+  int count = 0;
+  for (const TensorSpec& tensor : table.tensors()) {
+    const size_t end = tensor.name.find(kQuantized);
+    if (end == std::string::npos) continue;
+    const std::string name = tensor.name.substr(0, end);
+    const MatrixRef w = matrix(params.at(name)),
+                    scale = matrix(quantized.at(name + kQuantizedScale));
+    const auto* q = static_cast<const int8_t*>(quantized.at(tensor.name).data);
+    for (int64_t i = 0; i < w.rows * w.cols; ++i) {
+      const f16* const scale_B = scale.row<f16>(i / w.cols);
+      w.row<float>(0)[i] = float(q[i]) * float(scale_B[i % w.cols / kScaleBlock]);
+    }
+    ++count;
+  }
+  return count;
 }
 
 const char* const kTextModels[] = {"gpt2", "gpt2_untied",   "llama",     "microgpt",
@@ -170,6 +216,40 @@ TEST(Decoder, LogitsAreThoseOfTheStageForEveryModelAndDtype) {
           const auto got = log_softmax(decoder.append(model.ctx(), {&tokens[t], 1}));
           for (int64_t token = 0; token < kTextVocab; ++token) {
             ASSERT_NEAR(got[token], expected[t][token], bound) << "position " << t;
+          }
+        }
+      }
+    }
+  }
+}
+
+// A decoder of quantized weights has the logits of one whose weights are what the bytes stand for.
+TEST(Decoder, QuantizedWeightsHaveTheLogitsOfWhatTheirBytesStandFor) {
+  for (const KernelTable* kernels : all_kernels()) {
+    for (const char* name : {"gpt2", "gpt2_untied", "llama", "moe", "adapters"}) {
+      SCOPED_TRACE(std::string(kernels->name) + " " + name);
+      WholeModel model(wide_text_model_of(name), *kernels, DType::F32);
+      const TensorTable table = quantized_table(wide_text_model_of(name), DType::F32);
+      Buffer memory = Buffer::allocate(table.bytes());
+      const Frame quantized(table, memory.data());
+      quantize_params(model.params(), table, quantized, model.ctx().stream);
+      const int num_unpacked = unpack_params(table, quantized, model.params());
+      EXPECT_GE(num_unpacked, 8);
+      // A table that is looked up, too, has the numbers that the head multiplies. Bytes stay as
+      // they are.
+      quantize_params(model.params(), table, quantized, model.ctx().stream);
+      Decoder of_bytes(wide_text_model_of(name), quantized, DType::F32);
+      Decoder of_numbers(wide_text_model_of(name), model.params(), DType::F32);
+      const std::vector<int32_t> tokens = some_tokens();
+      for (const size_t piece : {size_t(1), size_t(7)}) {  // few rows and more
+        of_bytes.reset();
+        of_numbers.reset();
+        for (size_t begin = 0; begin < tokens.size(); begin += piece) {
+          const size_t count = std::min(piece, tokens.size() - begin);
+          const auto got = of_bytes.append(model.ctx(), {&tokens[begin], count});
+          const auto want = of_numbers.append(model.ctx(), {&tokens[begin], count});
+          for (int64_t token = 0; token < kTextVocab; ++token) {
+            ASSERT_NEAR(got[token], want[token], 2e-5) << "position " << begin;
           }
         }
       }

@@ -5,6 +5,14 @@
 namespace trireme {
 
 void Linear::forward(Ctx& ctx, MatrixRef x_TC, MatrixRef y_TF, MatrixRef residual_TF) const {
+  if (params.quantized) {
+    return ctx.kernels.quantized_matmul(ctx.stream, {.x_TC = x_TC,
+                                                     .w = params.quantized.w,
+                                                     .unpacked_FC = params.quantized.unpacked_FC(),
+                                                     .y_TF = y_TF,
+                                                     .bias_F = params.b_F,
+                                                     .residual_TF = residual_TF});
+  }
   const int64_t width = x_TC.cols / over_x.num_slices();
   over_x(ctx, y_TF, [&](int slice, const MatrixRef& addend_TF) {
     const bool is_first = slice == 0;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "nn/ctx.h"
+#include "nn/quantized_weight.h"
 #include "nn/slice_sum.h"
 #include "tensor/matrix.h"
 
@@ -13,7 +14,8 @@ namespace trireme {
 struct Linear {
   struct Params {
     MatrixRef w_FC;
-    TensorRef b_F;  // absent: no bias
+    TensorRef b_F;              // absent: no bias
+    QuantizedWeight quantized;  // instead of w_FC, for the forward pass alone
   };
   Params params;
   SliceSum over_x = {};  // of the columns of x

@@ -20,7 +20,8 @@ std::array<int64_t, 3> blocks_of(const OpBinding& b) {
 
 Linear linear_of(const OpBinding& b) {
   const OpSlices& slices = b.op().slices;
-  return {{b.weight(), b.vector()},
+  const QuantizedWeight quantized = b.quantized_weight();
+  return {{quantized ? MatrixRef{} : b.weight(), b.vector(), quantized},
           b.slice_sum(slices.forward),
           b.slice_sum(slices.backward),
           blocks_of(b)};

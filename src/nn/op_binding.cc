@@ -83,11 +83,17 @@ ParamId OpBinding::first_param(bool is_matrix, const std::string& ending) const 
   return -1;
 }
 
+int64_t OpBinding::rows_of(ParamId id) const {
+  const Frame& frame = frame_of(id);
+  const TensorRef quantized = frame.find(name_of(id) + kQuantized);
+  return quantized ? quantized.shape[0] : frame.at(name_of(id)).shape[0];
+}
+
 int64_t OpBinding::adjoining_rows(ParamId first) const {
-  int64_t rows = frame_of(first).at(name_of(first)).shape[0];
+  int64_t rows = rows_of(first);
   for (ParamId id = first + 1; id < ParamId(graph().params.size()); ++id) {
     if (!param(id).adjoins_previous) break;
-    rows += params_.at(name_of(id)).shape[0];
+    rows += rows_of(id);
   }
   return rows;
 }
@@ -138,6 +144,11 @@ bool OpBinding::is_tied(ParamId id) const {
 
 MatrixRef OpBinding::weight(ParamId first) const {
   return frame_of(first).stacked_rows(name_of(first), adjoining_rows(first));
+}
+
+QuantizedWeight OpBinding::quantized_weight() const {
+  const ParamId first = first_param(true);
+  return trireme::quantized_weight(params_, name_of(first), adjoining_rows(first));
 }
 
 MatrixAt OpBinding::weight_grad(ParamId first) const {

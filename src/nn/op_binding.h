@@ -7,6 +7,7 @@
 #include "memory/stage_tables.h"
 #include "memory/stage_units.h"
 #include "nn/frame.h"
+#include "nn/quantized_weight.h"
 #include "nn/slice_sum.h"
 #include "nn/slot_memory.h"
 
@@ -71,6 +72,8 @@ class OpBinding {
   MatrixRef weight() const { return weight(first_param(true)); }
   MatrixAt weight_grad() const { return weight_grad(first_param(true)); }
   MatrixRef weight(ParamId first) const;
+  // The same where generation holds it in bytes; else absent.
+  QuantizedWeight quantized_weight() const;
   MatrixAt weight_grad(ParamId first) const;
   // The gradients of those that are trained of the matrices that adjoin the first one, or of the
   // op's vectors.
@@ -96,6 +99,7 @@ class OpBinding {
   const Value& value(ValueId id) const { return kind_.graph.values[size_t(id)]; }
   const Param& param(ParamId id) const { return kind_.graph.params[size_t(id)]; }
   std::string name_of(ParamId id) const { return unit_.param_prefix + param(id).name; }
+  int64_t rows_of(ParamId id) const;
   // Rows of a parameter and of those that adjoin it.
   int64_t adjoining_rows(ParamId first) const;
   // Visits the runs of trained ones among these: visit(row, rows, first parameter of the run).

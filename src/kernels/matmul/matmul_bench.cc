@@ -48,6 +48,71 @@ BenchRow bench_product(const BenchContext& context, MatmulForm form, const Matmu
   return row;
 }
 
+// More than a cache holds, so that every product reads its weight from memory, as a token does.
+constexpr int64_t kLeastBytes = int64_t{128} << 20;
+
+struct RowShape {
+  int64_t cols, k;
+};
+constexpr RowShape kRowShapes[] = {{768, 768}, {3072, 768}, {768, 3072}, {50257, 768}};
+
+template <typename E>
+Tensor filled(DType dtype, Shape shape, E value) {
+  Tensor tensor(dtype, shape);
+  std::fill_n(tensor.ref().as<E>(), shape.num_elements(), value);
+  return tensor;
+}
+
+// Times products of one row with as many weights, one after the other, and counts their bytes.
+template <typename Multiply>
+void bench_row(std::vector<BenchRow>& rows, const BenchContext& context, const std::string& dtype,
+               const RowShape& shape, double bytes_of_weight, Multiply&& multiply) {
+  const std::string name = fmt::format("one row {}x{} {}", shape.cols, shape.k, dtype);
+  if (!context.wants("matmul", name, DType::BF16)) return;
+  const int64_t count = std::max<int64_t>(1, int64_t(double(kLeastBytes) / bytes_of_weight));
+  const Tensor x = varied(DType::BF16, Shape{1, shape.k}), y(DType::BF16, Shape{1, shape.cols});
+  BenchRow row;
+  row.family = "matmul";
+  row.shape = name;
+  row.dtype = DType::BF16;
+  row.seconds = multiply(count, matrix(x), matrix(y)) / double(count);
+  row.bytes = bytes_of_weight;
+  row.formula = "bytes of the weight";
+  rows.push_back(row);
+}
+
+void bench_row_products(std::vector<BenchRow>& rows, const BenchContext& context) {
+  for (const RowShape& shape : kRowShapes) {
+    const auto [cols, k] = shape;
+    const double elements = double(cols) * double(k);
+    bench_row(rows, context, "bf16", shape, 2.0 * elements,
+              [&](int64_t count, MatrixRef x, MatrixRef y) {
+                const Tensor weights = varied(DType::BF16, Shape{count * cols, k});
+                return median_seconds([&] {
+                  for (int64_t i = 0; i < count; ++i) {
+                    const MatrixRef w = rows_of(matrix(weights), i * cols, cols);
+                    context.kernels.matmul(context.stream,
+                                           {.form = MatmulForm::NT, .a = x, .b = w, .c = y});
+                  }
+                });
+              });
+    bench_row(rows, context, "q8_0", shape, elements * (1.0 + 2.0 / kScaleBlock),
+              [&](int64_t count, MatrixRef x, MatrixRef y) {
+                const Tensor bytes = filled<uint8_t>(DType::U8, Shape{count * cols, k}, 1);
+                const Tensor scales =
+                    filled<f16>(DType::F16, Shape{count * cols, k / kScaleBlock}, f16(0.01f));
+                return median_seconds([&] {
+                  for (int64_t i = 0; i < count; ++i) {
+                    const QuantizedMatrix w{rows_of(matrix(bytes), i * cols, cols),
+                                            rows_of(matrix(scales), i * cols, cols)};
+                    context.kernels.quantized_matmul(context.stream,
+                                                     {.x_TC = x, .w = w, .y_TF = y});
+                  }
+                });
+              });
+  }
+}
+
 }  // namespace
 
 void bench_matmul(std::vector<BenchRow>& rows, const BenchContext& context) {
@@ -75,6 +140,7 @@ void bench_matmul(std::vector<BenchRow>& rows, const BenchContext& context) {
       rows.push_back(sum);
     }
   }
+  bench_row_products(rows, context);
 }
 
 }  // namespace trireme

@@ -1,0 +1,120 @@
+#include "kernels/kernels_cpu.h"
+#include "kernels/tiles.h"
+
+namespace trireme::TRIREME_ISA {
+namespace {
+
+constexpr int64_t kTileBytes = 128 * 1024;  // of w, that a thread takes at a time
+constexpr int64_t kBytesAhead = 2048;       // that are prefetched; beyond a row lies the next one
+
+// What is widened to fp32: the rows of x for all threads, and the scales of a row of w.
+struct Widened {
+  const float* x_TC;
+  float* scale_B;
+};
+
+template <typename T>
+TRIREME_INLINE void widen_row(const T* from, int64_t count, float* to) {
+  for_each_vector(count, [&](int64_t i, auto lanes) TRIREME_INLINE_LAMBDA {
+    store(to + i, load(from + i, lanes), lanes);
+  });
+}
+
+TRIREME_INLINE const int8_t* bytes_of_row(const QuantizedMatrix& w, int64_t row) {
+  return static_cast<const int8_t*>(w.q_FC.data) + row * w.q_FC.stride;
+}
+
+// Four chains of sums, as blocks come; rows of w follow each other in memory.
+TRIREME_INLINE float dot_row(const int8_t* q_C, const float* scale_B, int64_t num_blocks,
+                             const float* x_C) {
+  F32x16 chain[4] = {zeros(), zeros(), zeros(), zeros()};
+  const auto add = [&](int64_t block, F32x16& sum) TRIREME_INLINE_LAMBDA {
+    const int64_t c = block * kScaleBlock;
+    const F32x16 inner = fma(load_int8(q_C + c + kLanes), load(x_C + c + kLanes),
+                             load_int8(q_C + c) * load(x_C + c));
+    sum = fma(inner, broadcast(scale_B[block]), sum);
+  };
+  int64_t block = 0;
+  for (; block + 4 <= num_blocks; block += 4) {
+    __builtin_prefetch(q_C + block * kScaleBlock + kBytesAhead);
+    __builtin_prefetch(q_C + block * kScaleBlock + kBytesAhead + 64);
+    add(block, chain[0]);
+    add(block + 1, chain[1]);
+    add(block + 2, chain[2]);
+    add(block + 3, chain[3]);
+  }
+  for (; block < num_blocks; ++block) add(block, chain[0]);
+  return reduce_sum((chain[0] + chain[1]) + (chain[2] + chain[3]));
+}
+
+template <typename T, typename Y>
+TRIREME_INLINE void write_sum(const QuantizedMatmulArgs& args, int64_t t, int64_t f, float sum) {
+  if (args.bias_F) sum += load_scalar(static_cast<const T*>(args.bias_F.data) + f);
+  if (args.residual_TF) sum += load_scalar(args.residual_TF.row<Y>(t) + f);
+  store(args.y_TF.row<Y>(t) + f, broadcast(sum), FirstLanes{1});
+}
+
+template <typename T, typename Y>
+void multiply_rows(const QuantizedMatmulArgs& args, int64_t begin, int64_t end,
+                   const Widened& widened) {
+  const int64_t num_rows = args.x_TC.rows, C = args.x_TC.cols, B = args.w.scale_FB.cols;
+  for (int64_t f = begin; f < end; ++f) {
+    widen_row(args.w.scale_FB.row<f16>(f), B, widened.scale_B);
+    for (int64_t t = 0; t < num_rows; ++t) {
+      const float* const x_C = widened.x_TC + t * C;
+      write_sum<T, Y>(args, t, f, dot_row(bytes_of_row(args.w, f), widened.scale_B, B, x_C));
+    }
+  }
+}
+
+template <typename T, typename Y>
+void multiply_few(Stream& stream, const QuantizedMatmulArgs& args) {
+  const int64_t num_rows = args.x_TC.rows, C = args.x_TC.cols;
+  float* const x_TC = reinterpret_cast<float*>(stream.workspace(0));
+  for (int64_t t = 0; t < num_rows; ++t) widen_row(args.x_TC.row<T>(t), C, x_TC + t * C);
+  const int64_t grain = kTileBytes / C > 1 ? kTileBytes / C : 1;
+  for_each_tile(stream, args.y_TF.cols, grain, [&](int64_t begin, int64_t end, int thread) {
+    float* const own = reinterpret_cast<float*>(stream.workspace(thread));
+    multiply_rows<T, Y>(args, begin, end, {x_TC, thread == 0 ? own + num_rows * C : own});
+  });
+}
+
+template <typename T>
+void unpack(Stream& stream, const QuantizedMatmulArgs& args) {
+  for_each_row_tile(
+      stream, args.w.q_FC.rows, args.w.q_FC.cols, [&](int64_t begin, int64_t end, int) {
+        for (int64_t f = begin; f < end; ++f) {
+          const int8_t* const q_C = bytes_of_row(args.w, f);
+          const f16* const scale_B = args.w.scale_FB.row<f16>(f);
+          T* const w_C = args.unpacked_FC.row<T>(f);
+          for (int64_t c = 0; c < args.w.q_FC.cols; c += kLanes) {
+            store(w_C + c, load_int8(q_C + c) * broadcast(load_scalar(scale_B + c / kScaleBlock)));
+          }
+        }
+      });
+}
+
+}  // namespace
+
+void quantized_matmul(Stream& stream, const QuantizedMatmulArgs& args) {
+  check_quantized_matmul(args);
+  const int64_t floats = args.x_TC.rows * args.x_TC.cols + args.w.scale_FB.cols;
+  const bool is_few = args.x_TC.rows <= QuantizedMatmulArgs::kFewRows;
+  TRIREME_CHECK(!is_few || floats * int64_t{sizeof(float)} <= kWorkspaceBytesPerThread,
+                "rows of x do not fit into the workspace");
+  with_element(args.x_TC.dtype, [&]<typename T>(T) {
+    if (!is_few) {
+      unpack<T>(stream, args);
+      matmul(stream, {.form = MatmulForm::NT,
+                      .a = args.x_TC,
+                      .b = args.unpacked_FC,
+                      .c = args.y_TF,
+                      .bias_N = args.bias_F,
+                      .residual_MN = args.residual_TF});
+      return;
+    }
+    with_element(args.y_TF.dtype, [&]<typename Y>(Y) { multiply_few<T, Y>(stream, args); });
+  });
+}
+
+}  // namespace trireme::TRIREME_ISA
