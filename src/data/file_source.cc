@@ -53,7 +53,6 @@ Result<FileSource> FileSource::make(TokenFile file, uint64_t seed, int64_t seq_l
 void FileSource::read_sample(uint64_t global_sample, std::span<int32_t> inputs,
                              std::span<int32_t> targets) const {
   check_seq_len(inputs, sampler_.seq_len());
-  file_.will_read(sampler_.first_token(global_sample + 1), sampler_.seq_len() + 1);
   read_window(file_, sampler_.first_token(global_sample), inputs, targets);
 }
 

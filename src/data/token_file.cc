@@ -182,6 +182,13 @@ Result<TokenFile> TokenFile::open(const std::string& path, int64_t verified_at_o
                      ": no such token file: make it with `trireme data prepare`, or that of "
                      "configs/demo.toml with `make demo`"};
   }
+  if (std::filesystem::is_directory(path, ignored)) {
+    const bool is_prepared = std::filesystem::exists(path + "/train.tok", ignored);
+    return usage(path + ": a folder, not a token file: " +
+                 (is_prepared
+                      ? "name " + path + "/train.tok"
+                      : std::string("name a file that `trireme data prepare` has written")));
+  }
   TRIREME_TRY(input, InputFile::open(path));
   return open(std::move(input), verified_at_open);
 }

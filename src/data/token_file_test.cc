@@ -100,6 +100,22 @@ TEST_F(TokenFileTest, ReadsWhatWasWrittenInBothWidths) {
   }
 }
 
+TEST_F(TokenFileTest, AFolderIsToldWhichFileToName) {
+  const std::filesystem::path folder = path("prepared");
+  std::filesystem::create_directories(folder);
+  const auto other = TokenFile::open(folder.string());
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().message.find("`trireme data prepare` has written"), std::string::npos)
+      << other.error().message;
+  std::ofstream(folder / "train.tok") << "tokens";
+  const auto prepared = TokenFile::open(folder.string());
+  ASSERT_FALSE(prepared.ok());
+  EXPECT_EQ(prepared.error().kind, ErrorKind::Usage);
+  EXPECT_NE(prepared.error().message.find("name " + folder.string() + "/train.tok"),
+            std::string::npos)
+      << prepared.error().message;
+}
+
 TEST_F(TokenFileTest, TokensOutsideTheVocabularyAreRefused) {
   for (int32_t token : {-1, 10, 65536 + 3}) {
     auto writer = TokenFileWriter::create(path("a.tok"), 10, 0);
