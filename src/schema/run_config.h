@@ -10,7 +10,7 @@
 namespace trireme {
 
 // One struct per section of RUN.toml; the defaults stand here, the words about each field in
-// run_config_fields.cc, from which parsing, printing and help are made. The names of enums are in
+// *_fields.cc, from which parsing, printing and help are made. The names of enums are in
 // run_config_choices.h.
 
 struct ModelConfig {
