@@ -195,7 +195,7 @@ std::string configuration_markdown() {
   std::string text =
       "# RUN.toml\n\n"
       "`trireme config docs` prints this page from the table that the parser reads\n"
-      "(src/schema/run_config_fields.cc). A test checks that the two are equal.\n\n"
+      "(src/schema/*_fields.cc). A test checks that the two are equal.\n\n"
       "A run may be described by several files: later files override earlier ones, and\n"
       "`--set section.key=value` overrides all files. The value is TOML or a bare word. A "
       "`model.preset`\n"
