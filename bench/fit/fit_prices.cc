@@ -29,7 +29,6 @@ constexpr FreeNumber kFreeNumbers[] = {
     {"launch_s", [](Hardware& h) { return &h.launch_s; }},
     {"collective_s", [](Hardware& h) { return &h.collective_s; }},
     {"step_s", [](Hardware& h) { return &h.step_s; }},
-    {"tiers.node.latency_s", [](Hardware& h) { return &h.tiers.front().link.latency_s; }},
     {"tiers.node.bytes_per_s", [](Hardware& h) { return &h.tiers.front().link.bytes_per_s; }},
 };
 
@@ -88,8 +87,8 @@ class Measurements {
       const ComputeTimes times = price_units(plan, hardware).layers.front();
       CollectiveBytes collective_bytes(comm_cost(plan));
       const auto sums_s = [&](ActionKind kind) {
-        return price_tensor_moves(plan, plan.pipeline.front(), layer, kind,
-                                  group_link(hardware, {8, 1}), hardware, collective_bytes)
+        return price_tensor_moves(plan, plan.pipeline.front(), layer, kind, hardware,
+                                  collective_bytes)
             .seconds;
       };
       const MeasuredLayer& row = kMeasuredLayers[i];

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "compile/link_cost.h"
+#include "compile/collective_price.h"
 #include "compile/step_price.h"
 #include "graph/axis_part.h"
 #include "graph/backward_reads.h"
@@ -177,7 +177,9 @@ class UnitProblemBuilder {
         const MeshDim& dim = mesh().dims[d];
         if (dim.degree() == 1 || !sums_grad(index, id, roles[d])) continue;
         // Vectors travel in one message with the matrices beside them.
-        const double joined_s = param.is_matrix() ? 0.0 : group_link(hardware, dim.span).latency_s;
+        const double joined_s =
+            param.is_matrix() ? 0.0
+                              : collective_latency_s(hardware, dim.span, VectorMove::AllGather);
         const auto without = [&](double seconds) { return std::max(0.0, seconds - joined_s); };
         const double gather_params_s = without(gather_seconds(part * param_bytes, dim, hardware));
         const double half_sum_s = without(gather_seconds(part * grad_bytes, dim, hardware));

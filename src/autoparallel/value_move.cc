@@ -4,7 +4,7 @@
 
 #include "autoparallel/choice_problem.h"
 #include "collectives/move_collective.h"
-#include "compile/link_cost.h"
+#include "compile/collective_price.h"
 
 namespace trireme {
 namespace {
@@ -49,11 +49,12 @@ double seconds_over(double bytes, DimPlacement from, DimPlacement to, const Mesh
   const double others = double(n - 1) / double(n);
   switch (move->collective) {
     case Collective::AllReduce:
-      return transfer_s(group_link(hardware, dim.span), 2.0 * others * bytes, messages);
+      return collectives_s(hardware, dim.span, VectorMove::AllReduce, 2.0 * others * bytes,
+                           messages);
     case Collective::AllToAll:
       return transfer_s(exchange_link(hardware, dim.span), others * bytes / double(n), messages);
     default:
-      return transfer_s(group_link(hardware, dim.span), others * bytes, messages);
+      return collectives_s(hardware, dim.span, VectorMove::AllGather, others * bytes, messages);
   }
 }
 

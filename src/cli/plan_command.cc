@@ -19,6 +19,7 @@
 #include "cli/explain_plan.h"
 #include "cli/plan_as.h"
 #include "cli/plan_by_op.h"
+#include "cli/plan_collectives.h"
 #include "cli/plan_graph.h"
 #include "cli/search_plan.h"
 #include "config/cluster_file.h"
@@ -433,6 +434,7 @@ Result<int> print_plan(const PlanOptions& options, const RunConfig& config, cons
   }
   if (options.json) {
     auto json = priced_json(plan, hardware);
+    json["collectives"] = collectives_json(plan, hardware);
     if (as) json["as"] = plan_as_json(*as);
     if (options.explain) json["explanation"] = explanation_json(explanation);
     add_advice(advice, json);
@@ -441,7 +443,8 @@ Result<int> print_plan(const PlanOptions& options, const RunConfig& config, cons
     io.out << json_text(json, 2) << "\n";
     return 0;
   }
-  io.out << describe_plan(plan) << device_lines(plan, hardware) << priced_line(plan, hardware);
+  io.out << describe_plan(plan) << device_lines(plan, hardware) << priced_line(plan, hardware)
+         << collectives_text(plan, hardware);
   if (as) io.out << plan_as_text(*as);
   if (options.explain) io.out << explanation_text(explanation);
   io.out << advice_text(advice);

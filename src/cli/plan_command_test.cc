@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -54,6 +55,51 @@ TEST(PlanCommand, PrintsClassesAndListsUpToSixtyFourRanks) {
       }
     }
   }
+}
+
+// The text and the JSON say how the largest collectives of every axis were priced.
+TEST(PlanCommand, SaysHowTheCollectivesOfEveryAxisWerePriced) {
+  const auto printed_with = [](bool json, const std::string& sequence) {
+    std::ostringstream out, err;
+    CommandIo io{out, err};
+    PlanOptions options{.cluster = (kRoot / "clusters" / "dgx-h100.toml").string(), .json = json};
+    options.config.files = {(kRoot / "configs" / "tiny-llama.toml").string()};
+    // Messages of 128 MiB: the switch of a node adds them.
+    options.config.overrides = {"parallel.dp=16",
+                                "parallel.tp=4",
+                                "parallel.pp=2",
+                                "parallel.sequence=" + sequence,
+                                "model.d_model=4096",
+                                "model.seq_len=8192",
+                                "model.layers=2",
+                                "batch.micro_sequences=1",
+                                "batch.global_sequences=16"};
+    EXPECT_TRUE(run_plan(options, io).ok());
+    return out.str();
+  };
+  const auto of_axis = [](const Json& plan, const std::string& axis) {
+    std::map<std::string, Json> found;
+    for (const Json& one : plan["collectives"]) {
+      if (one["axis"] == axis) found[one["collective"].get<std::string>()] = one;
+    }
+    return found;
+  };
+  const Json sums = parse_json(printed_with(true, "false")).value();
+  const auto tp = of_axis(sums, "tp"), dp = of_axis(sums, "dp"), pp = of_axis(sums, "pp");
+  ASSERT_TRUE(tp.contains("all_reduce"));
+  EXPECT_EQ(tp.at("all_reduce")["method"], "sums in the switch");
+  EXPECT_TRUE(tp.at("all_reduce")["sums_in_switch"].get<bool>());
+  EXPECT_EQ(tp.at("all_reduce")["ranks"], 4);
+  ASSERT_TRUE(dp.contains("all_reduce"));
+  EXPECT_FALSE(dp.at("all_reduce")["sums_in_switch"].get<bool>());
+  EXPECT_EQ(dp.at("all_reduce")["stride"], 4);
+  EXPECT_GT(dp.at("all_reduce")["seconds"].get<double>(), 0.0);
+  EXPECT_TRUE(pp.contains("send"));
+  const Json halves = parse_json(printed_with(true, "true")).value();
+  EXPECT_EQ(of_axis(halves, "tp").at("all_gather")["method"], "ring");
+  EXPECT_TRUE(of_axis(halves, "tp").at("all_gather").contains("protocol"));
+  const std::string text = printed_with(false, "false");
+  EXPECT_NE(text.find("tp all_reduce of 4 ranks: sums in the switch"), std::string::npos) << text;
 }
 
 // The code of the action at which memory reaches its peak is followed by its meaning.

@@ -9,7 +9,7 @@ namespace {
 // Rounds in which a message reaches `parts` parts that are joined by one tier.
 double rounds(const TierPart& part) {
   const double parts = double(part.parts);
-  return part.tier->is_torus ? std::floor(parts / 2.0) : std::ceil(std::log2(parts));
+  return part.tier->has_switch() ? std::ceil(std::log2(parts)) : std::floor(parts / 2.0);
 }
 
 double latency_s(const Hardware& hardware, const std::vector<TierPart>& parts) {
@@ -45,9 +45,9 @@ LinkSpec group_link(const Hardware& hardware, RankSpan span) {
   for (const TierPart& part : parts) {
     if (part.parts == 1) continue;
     if (part.tier->is_torus) {
-      torus_bytes_per_s += part.tier->bytes_per_s();
+      torus_bytes_per_s += part.bytes_per_s;
     } else {
-      link.bytes_per_s = slower(link.bytes_per_s, double(part.below) * part.tier->bytes_per_s());
+      link.bytes_per_s = slower(link.bytes_per_s, double(part.below) * part.bytes_per_s);
     }
   }
   link.bytes_per_s = slower(link.bytes_per_s, torus_bytes_per_s);
@@ -63,17 +63,18 @@ LinkSpec exchange_link(const Hardware& hardware, RankSpan span) {
     // Of what a rank sends, the share for ranks beyond its own part of the group. On a ring of D
     // ranks a message goes D / 4 hops on average, over two directions.
     const double beyond = double(span.count - part.below) / sent;
-    const double hops = part.tier->is_torus ? std::max(1.0, double(part.parts) / 4.0) : 1.0;
-    link.bytes_per_s = slower(link.bytes_per_s, part.tier->bytes_per_s() / (beyond * hops));
+    const double hops = part.tier->has_switch() ? 1.0 : std::max(1.0, double(part.parts) / 4.0);
+    link.bytes_per_s = slower(link.bytes_per_s, part.bytes_per_s / (beyond * hops));
   }
   return link;
 }
 
 LinkSpec pair_link(const Hardware& hardware, int64_t from, int64_t to) {
-  for (const LinkTier& tier : hardware.tiers) {
-    const bool is_last = &tier == &hardware.tiers.back();
+  for (size_t i = 0; i < hardware.tiers.size(); ++i) {
+    const LinkTier& tier = hardware.tiers[i];
+    const bool is_last = i + 1 == hardware.tiers.size();
     if (is_last || from / tier.ranks == to / tier.ranks) {
-      return {tier.link.latency_s, tier.bytes_per_s()};
+      return {tier.link.latency_s, bytes_per_s_of_rank(hardware.tiers, i)};
     }
   }
   return {};

@@ -32,6 +32,7 @@ double all_reduce_bytes_per_s(const Hardware& hardware, RankSpan span);
 // rank reads its part of all addends and writes the sum for all. To gather, it reads and writes the
 // whole vector. A core also reads the memory that it writes, unless it has just read it.
 enum class VectorMove : uint8_t { AllReduce, ReduceScatter, AllGather };
+inline constexpr int kNumVectorMoves = 3;
 double shared_memory_s(const Hardware& hardware, RankSpan span, VectorMove move, double sent_bytes);
 
 // Seconds of `messages` collectives over a link, in which this rank sends so many bytes in all.

@@ -120,6 +120,46 @@ TEST(LinkCost, AxesOfATorusAddTheirLinks) {
   EXPECT_NEAR(group_link(torus, {256, 1}).latency_s, 16e-6, 1e-12);
 }
 
+// Nodes that are joined in a ring: messages hop from node to node, and all adapters of a node carry
+// what leaves it, as with a switch. The axes of a torus would add their links.
+TEST(LinkCost, ARingOfNodesHasTheAdaptersOfANodeAndTheHopsOfARing) {
+  Hardware ring = two_tiers();
+  ring.tiers[1].is_ring = true;
+  EXPECT_EQ(group_link(ring, {64, 1}).bytes_per_s, 80e9);
+  EXPECT_NEAR(group_link(ring, {64, 1}).latency_s, 3 * 2e-6 + 4 * 10e-6, 1e-12);
+  EXPECT_EQ(group_link(ring, {8, 1}), group_link(two_tiers(), {8, 1}));
+  // A message to any of eight nodes goes two hops on average.
+  EXPECT_NEAR(exchange_link(ring, {64, 1}).bytes_per_s,
+              exchange_link(two_tiers(), {64, 1}).bytes_per_s / 2.0, 1.0);
+  for (const RankSpan span : {RankSpan{16, 1}, {64, 1}, {8, 8}}) {
+    EXPECT_GE(transfer_s(exchange_link(ring, span), 1e8),
+              transfer_s(exchange_link(two_tiers(), span), 1e8));
+  }
+}
+
+// The adapters of a node are shared by its ranks. One for each rank is the same as none stated, and
+// more of them are never slower.
+TEST(LinkCost, RanksShareTheAdaptersOfTheirNode) {
+  Hardware four = two_tiers(), eight = two_tiers();
+  four.tiers[1].adapters = 4;
+  eight.tiers[1].adapters = 8;
+  EXPECT_EQ(group_link(eight, {64, 1}), group_link(two_tiers(), {64, 1}));
+  EXPECT_EQ(group_link(four, {64, 1}).bytes_per_s, 40e9);
+  EXPECT_EQ(group_link(four, {4, 8}).bytes_per_s, 5e9);
+  EXPECT_EQ(pair_link(four, 7, 8).bytes_per_s, 5e9);
+  EXPECT_EQ(pair_link(four, 0, 7).bytes_per_s, 100e9);
+  for (const RankSpan span : {RankSpan{16, 1}, {64, 1}, {8, 8}, {8, 1}}) {
+    double before_s = transfer_s(group_link(four, span), 1e8);
+    for (const int64_t adapters : {5, 8, 16, 64}) {
+      Hardware more = four;
+      more.tiers[1].adapters = adapters;
+      const double seconds = transfer_s(group_link(more, span), 1e8);
+      EXPECT_LE(seconds, before_s);
+      before_s = seconds;
+    }
+  }
+}
+
 // Ranks of one processor read and write each other's vectors at the speed of their memory; on other
 // devices, and between nodes, only links count.
 TEST(LinkCost, RanksOfOneProcessorShareItsMemory) {

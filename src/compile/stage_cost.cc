@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compile/link_cost.h"
+#include "compile/collective_price.h"
 #include "compile/this_machine.h"
 #include "graph/op_tensors.h"
 #include "program/split_layers.h"
@@ -26,8 +26,8 @@ StageMessage message_of(const RunPlan& plan, const Hardware& hardware) {
   const double tp = plan.mesh.tp;
   if (!hardware.practice.splits_messages || plan.shape.sequence_parallel) return message;
   message.bytes /= tp;
-  message.gather_s = transfer_s(group_link(hardware, span_of(plan.mesh, MeshAxis::Tp, 0)),
-                                (tp - 1) * message.bytes);
+  message.gather_s = collectives_s(hardware, span_of(plan.mesh, MeshAxis::Tp, 0),
+                                   VectorMove::AllGather, (tp - 1) * message.bytes);
   return message;
 }
 
@@ -53,9 +53,9 @@ Link link_of_messages(const RunPlan& plan, const StageMessage& message, const Ha
                           : 1.0 / std::min(sent.here, received.here);
   const int ranks = received.num_gathering();
   const RankSpan gathering{ranks, stride_of(mesh, MeshAxis::Tp, to)};
-  const double gather_s =
-      ranks == 1 ? 0.0
-                 : transfer_s(group_link(hardware, gathering), message.bytes * (ranks - 1) / ranks);
+  const double gather_s = ranks == 1 ? 0.0
+                                     : collectives_s(hardware, gathering, VectorMove::AllGather,
+                                                     message.bytes * (ranks - 1) / ranks);
   return {lanes * (link.latency_s + hardware.background_s + gather_s),
           link.bytes_per_s / (lanes * part)};
 }

@@ -5,6 +5,7 @@
 
 #include <cctype>
 #include <filesystem>
+#include <sstream>
 
 #include "base/file.h"
 
@@ -117,6 +118,51 @@ TEST(ClusterFile, TheFileOfARunIsToldSoOnce) {
   const std::string error = error_of("[model]\nlayers = 2\n[run]\nsteps = 3\nstep = 4\n");
   EXPECT_EQ(error.rfind("c.toml:2: model.layers is a key of a run", 0), 0u) << error;
   EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+}
+
+// A line of numbers without a source cannot be checked by anybody.
+TEST(ClusterFile, EveryNumberOfEveryFileHasItsSourceInAComment) {
+  int num_numbers = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "clusters")) {
+    if (entry.path().extension() != ".toml") continue;
+    std::istringstream text(read_text_file(entry.path().string()).value());
+    std::string line;
+    for (int number = 1; std::getline(text, line); ++number) {
+      const size_t equals = line.find(" = ");
+      if (line.empty() || line[0] == '#' || equals == std::string::npos) continue;
+      const bool is_number = std::isdigit(line[equals + 3]) != 0;
+      if (!is_number) continue;
+      ++num_numbers;
+      const size_t comment = line.find(" # ");
+      EXPECT_TRUE(comment != std::string::npos && line.size() > comment + 6)
+          << entry.path().filename() << ":" << number << ": " << line
+          << " has no source: write a comment behind it";
+    }
+  }
+  EXPECT_GT(num_numbers, 200);
+}
+
+TEST(ClusterFile, RingsAndAdaptersReadBackAndWrongOnesAreRefusedWithTheirLine) {
+  const std::string node = fmt::format("{}[tiers.node]\nranks = 8\nbytes_per_s = 1e11\n", kLeast);
+  const std::string ring =
+      node + "[tiers.all]\nbytes_per_s = 2.5e10\nadapters = 4\nis_ring = true\n";
+  const auto hardware = parse_hardware(ring, "c.toml");
+  ASSERT_TRUE(hardware.ok()) << hardware.error().message;
+  EXPECT_TRUE(hardware->tiers[1].is_ring);
+  EXPECT_EQ(bytes_per_s_of_rank(hardware->tiers, 1), 1.25e10);
+  EXPECT_EQ(parse_hardware(to_toml(*hardware), "again")->tiers, hardware->tiers);
+  for (const auto& [lines, expected] : std::vector<std::pair<std::string, std::string>>{
+           {"adapters = -1\n", "c.toml:9: tiers.all.adapters = -1 must be at least 0"},
+           {"adapters = 2.5\n", "c.toml:9: tiers.adapters = 2.5 must be"},
+           {"switch_share = 1.5\n", "c.toml:9: tiers.all.switch_share = 1.5 must be above 0"},
+           {"is_ring = true\nis_torus = true\n",
+            "c.toml:9: tiers.all.is_ring = true beside is_torus"},
+           {"is_ring = true\nsums_in_switch = true\n", "remove one of the two lines"},
+           {"is_ring = 3\n", "c.toml:9: tiers.is_ring = 3 must be"},
+           {"is_rings = true\n", "did you mean tiers.is_ring"}}) {
+    const std::string message = error_of(node + "[tiers.all]\nbytes_per_s = 1e9\n" + lines);
+    EXPECT_NE(message.find(expected), std::string::npos) << lines << message;
+  }
 }
 
 TEST(ClusterFile, WhatCannotBePricedWithIsRefused) {

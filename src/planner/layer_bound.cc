@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/align.h"
-#include "compile/link_cost.h"
+#include "compile/collective_price.h"
 #include "compile/shape_for_mesh.h"
 #include "compile/stage_cost.h"
 #include "compile/step_price.h"
@@ -277,10 +277,12 @@ double LayerBounds::dp_bytes_per_s(const LayoutChoice& layout, Orders orders,
 double LayerBounds::dp_bytes_per_s(const Mesh& mesh, double shards, bool is_reduction) const {
   const RankSpan dp = span_of(mesh, MeshAxis::Dp);
   const auto of_shards = int64_t(shards);
-  const double near = group_link(hardware_, {of_shards, dp.stride}).bytes_per_s;
+  const double near =
+      fastest_bytes_per_s(hardware_, {of_shards, dp.stride}, VectorMove::ReduceScatter);
   const int64_t replicas = dp.count / of_shards;
   if (!is_reduction || replicas == 1) return near;
-  const double far = group_link(hardware_, {replicas, dp.stride * of_shards}).bytes_per_s;
+  const double far =
+      fastest_bytes_per_s(hardware_, {replicas, dp.stride * of_shards}, VectorMove::AllReduce);
   const double scattered = 1.0 - 1.0 / shards;
   const double summed = 2.0 * (1.0 - 1.0 / double(replicas)) / shards;
   if (near <= 0.0 || far <= 0.0) return 0.0;

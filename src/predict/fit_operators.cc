@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "collectives/comm_cost.h"
+#include "compile/collective_price.h"
 #include "compile/kernel_price.h"
-#include "compile/link_cost.h"
 
 namespace trireme {
 namespace {
@@ -122,7 +122,7 @@ PriceErrors errors_of(const std::vector<MeasuredVector>& measured, const Hardwar
 PriceErrors errors_of(const std::vector<MeasuredCollective>& measured, const Hardware& hardware) {
   PriceErrors errors;
   for (const auto& [ranks, sent_bytes, seconds] : measured) {
-    errors.add(transfer_s(group_link(hardware, {ranks, 1}), sent_bytes), seconds);
+    errors.add(collectives_s(hardware, {ranks, 1}, VectorMove::AllReduce, sent_bytes), seconds);
   }
   return errors;
 }

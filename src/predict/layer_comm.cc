@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "compile/link_cost.h"
+#include "compile/collective_price.h"
 #include "predict/predict.h"
 #include "predict/tensor_moves.h"
 
@@ -48,21 +48,13 @@ LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& actio
       is_of_chunk ? double(rank.chunks[size_t(action.chunk)].stage.num_layers) : 1.0;
   const AxisBytes traffic = predict_traffic(plan, rank, hardware.ranks_per_node(),
                                             std::span<const Action>(&action, 1), collective_bytes);
-  const auto bytes_of = [&](std::string_view axis) {
-    const auto found = std::find_if(traffic.begin(), traffic.end(),
-                                    [&](const auto& entry) { return entry.first == axis; });
-    return found == traffic.end() ? 0.0 : double(found->second);
-  };
   const auto seconds = [&](std::string_view axis, const LinkSpec& link, double exchanges) {
-    return transfer_s(link, bytes_of(axis), layers * exchanges);
+    return transfer_s(link, double(bytes_on_axis(traffic, axis)), layers * exchanges);
   };
   // Step sums gradients, which lie in memory.
   const auto sums_s = [&](std::string_view axis, MeshAxis of, double sums) {
-    if (bytes_of(axis) <= 0.0) return 0.0;
-    const LinkSpec link = group_link(hardware, span(of));
-    const double moved_s =
-        shared_memory_s(hardware, span(of), VectorMove::AllReduce, bytes_of(axis));
-    return std::max(transfer_s(link, bytes_of(axis), sums), moved_s + sums * link.latency_s);
+    return vectors_s(hardware, span(of), VectorMove::AllReduce,
+                     double(bytes_on_axis(traffic, axis)), sums);
   };
   LayerComm comm;
   comm.ep = seconds("ep", exchange_link(hardware, span(MeshAxis::Ep)), kExchangesOfLayer);
@@ -71,9 +63,8 @@ LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& actio
     comm.cp = sums_s("cp", MeshAxis::Cp, num_sums(rank, &ParamLayout::cp_addends, hardware));
     return comm;
   }
-  const LinkSpec tp_link = group_link(hardware, span(MeshAxis::Tp));
   comm.tp = price_tensor_moves(plan, rank, rank.chunks[size_t(action.chunk)].stage, action.kind,
-                               tp_link, hardware, collective_bytes)
+                               hardware, collective_bytes)
                 .seconds;
   const RankSpan cp = span(MeshAxis::Cp);
   const bool is_ring = rank.shape.context_exchange == ContextExchange::Ring;

@@ -35,6 +35,8 @@ struct StepTimes {
 // Payload bytes that a rank sends in one step, by axis. "file" counts reads and writes of the file
 // of memory.offload.
 using AxisBytes = std::vector<std::pair<std::string, int64_t>>;
+int64_t bytes_on_axis(const AxisBytes& traffic,
+                      std::string_view axis);  // 0 if the axis is not there
 
 struct RankPrediction {
   StepTimes time;

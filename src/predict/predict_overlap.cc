@@ -7,20 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "compile/link_cost.h"
 #include "compile/unit_price.h"
 #include "predict/action_times.h"
+#include "predict/data_links.h"
 #include "predict/predict.h"
 
 namespace trireme {
 namespace {
-
-int64_t dp_bytes(const AxisBytes& traffic) {
-  for (const auto& [axis, bytes] : traffic) {
-    if (axis == "dp") return bytes;
-  }
-  return 0;
-}
 
 // Returns the numbers that decide the bytes of the buckets of an action's units.
 std::vector<int64_t> shape_of(const RankPlan& rank, const Action& action) {
@@ -37,54 +30,6 @@ std::vector<int64_t> shape_of(const RankPlan& rank, const Action& action) {
   }
   return shape;
 }
-
-// The links of data parallelism. Gradients are summed among the ranks that shard the parameters,
-// and then among the replicas of these groups, which lie farther apart (hybrid sharding).
-class DataLinks {
- public:
-  DataLinks(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware)
-      : hardware_(hardware),
-        grad_factor_(double(hardware.practice.bytes_of_grad(plan.shape.grad)) /
-                     double(size_of(plan.shape.grad))) {
-    const RankSpan dp = span_of(plan.mesh, MeshAxis::Dp, rank.coords.pp);
-    const int64_t shards = rank.zero.level == 0 ? 1 : rank.zero.degree;
-    const int64_t replicas = plan.mesh.dp_at(rank.coords.pp) / shards;
-    shards_ = {shards, dp.stride};
-    replicas_ = {replicas, dp.stride * shards};
-    sharding_ = group_link(hardware, shards_);
-    replicating_ = group_link(hardware, replicas_);
-    // Of a vector of one byte: what a rank sends to scatter it, and to sum its own part.
-    const double scattered = 1.0 - 1.0 / double(shards);
-    const double summed = 2.0 * (1.0 - 1.0 / double(replicas)) / double(shards);
-    scattered_share_ = scattered + summed > 0.0 ? scattered / (scattered + summed) : 0.0;
-  }
-
-  double seconds(ActionKind kind, double sent_bytes) const {
-    if (kind != ActionKind::ReduceGrad) {
-      return collective_s(sharding_, shards_, VectorMove::AllGather, sent_bytes);
-    }
-    const double bytes = sent_bytes * grad_factor_;
-    return collective_s(sharding_, shards_, VectorMove::ReduceScatter, scattered_share_ * bytes) +
-           collective_s(replicating_, replicas_, VectorMove::AllReduce,
-                        (1.0 - scattered_share_) * bytes);
-  }
-
- private:
-  // Made by the communication thread.
-  double collective_s(const LinkSpec& link, RankSpan span, VectorMove move,
-                      double sent_bytes) const {
-    if (sent_bytes <= 0.0) return 0.0;
-    const double moved_s = shared_memory_s(hardware_, span, move, sent_bytes);
-    return hardware_.background_s +
-           std::max(transfer_s(link, sent_bytes), moved_s + link.latency_s);
-  }
-
-  const Hardware& hardware_;
-  double grad_factor_;
-  RankSpan shards_, replicas_;
-  LinkSpec sharding_, replicating_;
-  double scattered_share_ = 0.0;
-};
 
 // The collectives of a trainer that reduces gradients once the last one is computed.
 Overlap reduced_at_the_end(const Program& program,
@@ -121,7 +66,7 @@ Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const UnitPri
       const std::span<const Action> alone(&action, 1);
       const AxisBytes traffic =
           predict_traffic(plan, rank, hardware.ranks_per_node(), alone, collective_bytes);
-      alike->second = links.seconds(action.kind, double(dp_bytes(traffic)));
+      alike->second = links.seconds(action.kind, double(bytes_on_axis(traffic, "dp")));
     }
     found->second = alike->second;
     return found->second;

@@ -125,6 +125,13 @@ class TrafficOfRanks {
 
 }  // namespace
 
+int64_t bytes_on_axis(const AxisBytes& traffic, std::string_view axis) {
+  for (const auto& [name, bytes] : traffic) {
+    if (name == axis) return bytes;
+  }
+  return 0;
+}
+
 AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node) {
   CollectiveBytes collective_bytes(comm_cost(plan));
   return predict_traffic(plan, rank, ranks_per_node, rank.program, collective_bytes);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "collectives/move_collective.h"
@@ -46,13 +47,27 @@ ProductsBeside products_beside_moves(const ModelSpec& model, const StageShape& s
   return beside;
 }
 
+std::optional<VectorMove> vector_move(Collective collective) {
+  switch (collective) {
+    case Collective::AllReduce:
+      return VectorMove::AllReduce;
+    case Collective::ReduceScatter:
+      return VectorMove::ReduceScatter;
+    case Collective::AllGather:
+      return VectorMove::AllGather;
+    default:
+      return std::nullopt;
+  }
+}
+
 class Pricer {
  public:
-  Pricer(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage, const LinkSpec& link,
+  Pricer(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage,
          const Hardware& hardware, CollectiveBytes& collective_bytes)
       : plan_(plan),
         rank_(rank),
-        link_(link),
+        span_(span_of(plan.mesh, MeshAxis::Tp, rank.coords.pp)),
+        link_(group_link(hardware, span_)),
         hardware_(hardware),
         collective_bytes_(collective_bytes) {
     if (!rank.shape.tp_overlap) return;
@@ -71,7 +86,7 @@ class Pricer {
       } else {
         const int64_t bytes = sent(*whole, move.dtype);
         sum_.sent_bytes += bytes;
-        sum_.seconds += transfer_s(bytes);
+        sum_.seconds += whole_s(whole->collective, bytes);
       }
     }
   }
@@ -126,10 +141,19 @@ class Pricer {
   }
 
   int64_t sent(const MoveCollective& move, DType dtype) const {
-    const GroupPlace place{
-        0, span_of(plan_.mesh, MeshAxis::Tp, rank_.coords.pp), {}, hardware_.ranks_per_node()};
+    const GroupPlace place{0, span_, {}, hardware_.ranks_per_node()};
     return collective_bytes_.sent(move.request(rank_.shape.tp, rank_.coords.tp), place,
                                   size_of(dtype), move.algorithm() == Algorithm::Canonical);
+  }
+  // A collective of a device's library, or the messages of one.
+  double whole_s(Collective collective, int64_t bytes) {
+    const std::optional<VectorMove> move = vector_move(collective);
+    CollectivePrice price{.seconds = transfer_s(bytes)};
+    if (move && has_device_library(hardware_, span_)) {
+      price = price_collective(hardware_, span_, *move, double(bytes));
+    }
+    if (move) sum_.largest[size_t(*move)].take(*move, double(bytes), price);
+    return price.seconds;
   }
   double transfer_s(int64_t bytes) const {
     return link_.bytes_per_s > 0.0 ? link_.latency_s + double(bytes) / link_.bytes_per_s : 0.0;
@@ -137,6 +161,7 @@ class Pricer {
 
   const RunPlan& plan_;
   const RankPlan& rank_;
+  RankSpan span_;
   LinkSpec link_;
   const Hardware& hardware_;
   CollectiveBytes& collective_bytes_;
@@ -147,10 +172,10 @@ class Pricer {
 }  // namespace
 
 TensorMoves price_tensor_moves(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage,
-                               ActionKind kind, const LinkSpec& link, const Hardware& hardware,
+                               ActionKind kind, const Hardware& hardware,
                                CollectiveBytes& collective_bytes) {
   const StageMoves& moves = collective_bytes.moves(plan.model, stage, rank.shape);
-  Pricer pricer(plan, rank, stage, link, hardware, collective_bytes);
+  Pricer pricer(plan, rank, stage, hardware, collective_bytes);
   if (kind == ActionKind::F) {
     pricer.add(moves.forward);
     return pricer.sum();

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <array>
+
+#include "compile/collective_price.h"
 #include "compile/run_plan.h"
 #include "predict/collective_bytes.h"
 #include "schema/hardware.h"
@@ -11,13 +14,15 @@ struct TensorMoves {
   int64_t sent_bytes = 0;
   double seconds =
       0.0;  // time that compute waits; with tp_overlap it includes the cost of smaller matmuls
+  // Of the transfers that are not made in pieces, by VectorMove.
+  std::array<LargestCollective, kNumVectorMoves> largest;
 };
 
 // Prices the transfers of F, B, W or BW of a stage, from the same list that the layers execute
 // (stage_moves). Compute waits for whole transfers. Transfers in pieces (parallel.tp_overlap) hide
 // behind the matmul beside them. Reads the rank's coords and shape.
 TensorMoves price_tensor_moves(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage,
-                               ActionKind kind, const LinkSpec& link, const Hardware& hardware,
+                               ActionKind kind, const Hardware& hardware,
                                CollectiveBytes& collective_bytes);
 
 }  // namespace trireme

@@ -22,6 +22,7 @@ constexpr NamedTable kTables[] = {
     {"llm-foundry-a100", reproduce_llm_foundry_a100},
     {"dgxc-gpt3-h100", reproduce_dgxc_gpt3_h100},
     {"torchtitan-llama", reproduce_torchtitan_llama},
+    {"nccl-all-reduce", reproduce_nccl_all_reduce},
     {"zero-t1", reproduce_zero_t1},
     {"lecture-8xa100", reproduce_lecture_8xa100},
     {"korthikanti-t2", reproduce_korthikanti_t2},

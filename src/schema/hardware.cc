@@ -47,7 +47,9 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"tiers.ranks", true, 1e9},
                              {"tiers.latency_s", true, kNoLimit},
                              {"tiers.bytes_per_s", true, kNoLimit},
-                             {"tiers.oversubscription", false, 1e6}};
+                             {"tiers.oversubscription", false, 1e6},
+                             {"tiers.adapters", true, 1e9},
+                             {"tiers.switch_share", false, 1.0}};
 
 double number_of(const FieldValue& value) {
   if (const auto* number = std::get_if<double*>(&value)) return **number;
@@ -112,6 +114,22 @@ void check_ranks(const Hardware& hardware, std::vector<std::string>& problems) {
   }
 }
 
+// Says which properties of a tier exclude each other.
+void check_kind(const LinkTier& tier, std::vector<std::string>& problems) {
+  if (tier.is_ring && tier.is_torus) {
+    problems.push_back(
+        fmt::format("tiers.{}.is_ring = true beside is_torus: keep is_torus if the tiers are the "
+                    "axes of one torus, and is_ring if this tier alone is a ring",
+                    tier.name));
+  }
+  if (tier.sums_in_switch && !tier.has_switch()) {
+    problems.push_back(
+        fmt::format("tiers.{}.sums_in_switch = true, but the tier is a ring or a torus and has no "
+                    "switch: remove one of the two lines",
+                    tier.name));
+  }
+}
+
 }  // namespace
 
 std::vector<ConfigField> hardware_fields(Hardware& hardware) {
@@ -169,8 +187,12 @@ std::vector<ConfigField> tier_fields(LinkTier& tier) {
   add("latency_s", &tier.link.latency_s, "seconds before the first byte of a message");
   add("bytes_per_s", &tier.link.bytes_per_s, "of one rank, one way; 0: unknown");
   add("oversubscription", &tier.oversubscription, "links of the ranks / links of the tier");
-  add("is_torus", &tier.is_torus, "neighbours are joined in rings, without a switch");
+  add("adapters", &tier.adapters,
+      "links of each part that is joined, shared by its ranks; 0: one for each rank");
+  add("is_ring", &tier.is_ring, "neighbours are joined in one ring, without a switch");
+  add("is_torus", &tier.is_torus, "the same, as one of the axes of a torus");
   add("sums_in_switch", &tier.sums_in_switch, "the switch adds what the ranks send");
+  add("switch_share", &tier.switch_share, "of the bandwidth that these sums reach");
   return fields;
 }
 
@@ -231,6 +253,7 @@ std::vector<std::string> validate(const Hardware& hardware) {
     check(device_fields(other), fmt::format("devices.{}.", other.label));
   }
   check_ranks(hardware, problems);
+  for (const LinkTier& tier : hardware.tiers) check_kind(tier, problems);
   for (size_t i = 0; i < copy.tiers.size(); ++i) {
     LinkTier& tier = copy.tiers[i];
     check(tier_fields(tier), fmt::format("tiers.{}.", tier.name));

@@ -18,10 +18,19 @@ std::vector<TierPart> parts_of(const std::vector<LinkTier>& tiers, RankSpan span
   for (size_t i = 0; i < tiers.size(); ++i) {
     const bool is_last = i + 1 == tiers.size();
     const int64_t members = is_last ? span.count : members_of(span, tiers[i].ranks);
-    parts.push_back({&tiers[i], below, (members + below - 1) / below});
+    parts.push_back(
+        {&tiers[i], below, (members + below - 1) / below, bytes_per_s_of_rank(tiers, i)});
     below = members;
   }
   return parts;
+}
+
+double bytes_per_s_of_rank(const std::vector<LinkTier>& tiers, size_t index) {
+  const LinkTier& tier = tiers[index];
+  const double carried = tier.link.bytes_per_s / tier.oversubscription;
+  if (tier.adapters == 0) return carried;
+  const int64_t ranks_below = index == 0 ? 1 : tiers[index - 1].ranks;
+  return carried * double(tier.adapters) / double(std::max<int64_t>(ranks_below, 1));
 }
 
 }  // namespace trireme

@@ -21,10 +21,15 @@ struct LinkTier {
   int64_t ranks = 0;              // 0: all; only of the last tier
   LinkSpec link;                  // of one rank, into this tier
   double oversubscription = 1.0;  // the tier carries this factor less than the links of its ranks
-  bool is_torus = false;          // neighbours are joined directly, in rings, without a switch
-  bool sums_in_switch = false;    // the switch adds what the ranks send, so each byte is sent once
+  // Links of each part that the tier joins, such as the adapters of a node, which its ranks share;
+  // `link` is then one of them. 0: every rank has its own.
+  int64_t adapters = 0;
+  bool is_ring = false;   // neighbouring parts are joined in one ring, without a switch
+  bool is_torus = false;  // so are the ranks of every line; such tiers are the axes of a torus
+  bool sums_in_switch = false;  // the switch adds what the ranks send, so each byte is sent once
+  double switch_share = 1.0;    // of the bandwidth that sums in the switch reach
 
-  double bytes_per_s() const { return link.bytes_per_s / oversubscription; }
+  bool has_switch() const { return !is_ring && !is_torus; }
   friend bool operator==(const LinkTier&, const LinkTier&) = default;
 };
 
@@ -40,9 +45,13 @@ struct RankSpan {
 // links to the next tier, and how many such parts the tier joins.
 struct TierPart {
   const LinkTier* tier = nullptr;
-  int64_t below = 1;  // ranks of the group in one part that this tier joins
-  int64_t parts = 1;  // of the group, that this tier joins
+  int64_t below = 1;         // ranks of the group in one part that this tier joins
+  int64_t parts = 1;         // of the group, that this tier joins
+  double bytes_per_s = 0.0;  // of one rank, while all ranks send; 0: unknown
 };
 std::vector<TierPart> parts_of(const std::vector<LinkTier>& tiers, RankSpan span);
+
+// Bytes per second of one rank into the tier of this index, while all ranks send.
+double bytes_per_s_of_rank(const std::vector<LinkTier>& tiers, size_t index);
 
 }  // namespace trireme
