@@ -283,6 +283,9 @@ bool MemorySaver::start(const TrainPosition& position) {
   state_.forget_copies();  // words_ has their checksums
   ranks_->page().reach(CrashPoint::MemoryBegun);
   const auto job = [this](Progress& progress) -> Result<std::string> {
+    // A short job must not take a core from training in the moment in which it begins. Parity needs
+    // its share of the cores to be done beside the step.
+    if (is_keeper() && parity_ == nullptr) yield_cores_to_training();
     TRIREME_TRY_DONE(make_part(progress));
     return std::string();
   };

@@ -29,6 +29,19 @@ for ((round = 0; round < rounds; round++)); do
   grep -m1 -E '^  "survived": [0-9]' "$folder/json"
 done
 
+# A rank dies after the last step, before the first one has written summary.json. The next epoch has
+# nothing left to train, and writes it from the metrics.
+"$trireme" chaos "$configs/tiny-gpt2.toml" --ranks 2 --set run.threads_per_rank=1 \
+  --set model.layers=1 --set checkpoint.every=20 --steps 40 --mtbf 0.1 \
+  --faults point --points leave --out "$folder/late" --json >"$folder/json" 2>"$folder/log"
+grep -q '"good": true' "$folder/json" || fail "after the last step: $(<"$folder/json")"
+key() { sed -nE "s/^  \"$2\": *([^,]*),?\$/\1/p" "$folder/late/$1/summary.json"; }
+[[ $(key storm from_metrics) == true ]] || fail "no late summary: $(<"$folder/late/storm.log")"
+for name in end steps final_loss; do
+  [[ $(key storm $name) == "$(key oracle $name)" ]] ||
+    fail "$name of a late summary: $(key storm $name), not $(key oracle $name)"
+done
+
 # A rank dies at the end of a run that run.stop_after ends. The run counts as stopped, and not as
 # failed.
 "$trireme" chaos "${common[@]}" --duration 1 --mtbf 0.1 --faults point --points reported \

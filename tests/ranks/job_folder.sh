@@ -1,5 +1,5 @@
-# Sourced by scripts that run jobs: a folder for them, which goes with the script, and looking at the
-# jobs whose folders lie in it. `failed` is the exit code.
+# Sourced by scripts that run jobs: a folder for them, which goes with the script, and looking at
+# the jobs whose folders lie in it. `failed` is the exit code.
 folder=$(mktemp -d)
 failed=0
 trap 'rm -rf "$folder"' EXIT
