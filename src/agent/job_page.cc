@@ -47,6 +47,8 @@ void for_each_number(Page& page, const Visit& visit) {
   visit(page.resumed_epoch, false);
   visit(page.resumed_step, false);
   visit(page.older_step, false);
+  visit(page.memory_step, false);
+  visit(page.memory_redone, false);
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ struct JobPage {
   std::atomic<int64_t> step;            // last step done
   std::atomic<int64_t> step_ns;         // when it was done, or when its state was loaded
   std::atomic<int64_t> saved_step;      // of the newest checkpoint that this job has written
+  std::atomic<int64_t> memory_step;     // of the newest one in memory, if memory_redone is above 0
+  std::atomic<int64_t> memory_redone;   // steps that a loss repeats at worst with those in memory
   std::atomic<int64_t> furthest_step;   // greatest `step` so far
   std::atomic<int64_t> furthest_ns;     // when it was done, or when the next step could begin
   std::atomic<int64_t> begun_ns;        // when training was ready for the first time
@@ -58,7 +60,7 @@ struct JobPage {
 
 // The values of a page that rank 0 writes, for the page of another host.
 struct PageValues {
-  std::array<int64_t, 24> numbers = {};
+  std::array<int64_t, 26> numbers = {};
   int32_t measured_bytes = 0;
   int32_t reserved = 0;
   std::array<std::byte, 512> measured = {};

@@ -29,13 +29,19 @@ std::string text_of(const JobStatus& status) {
     end =
         fmt::format(",\"exit_code\":{},\"end\":\"{}\"", status.exit_code, json_escaped(status.end));
   }
+  std::string memory;
+  if (status.memory_redone > 0) {
+    memory = fmt::format(",\"memory_step\":{},\"memory_redone\":{}", status.memory_step,
+                         status.memory_redone);
+  }
   return seal_json(fmt::format(
       "{{\"state\":\"{}\",\"agent\":{{\"host\":\"{}\",\"pid\":{},\"start\":{}}},\"epoch\":{},"
-      "\"step\":{},\"saved_step\":{},\"time\":{:.3f},\"hosts\":[{}],\"ranks\":[{}],\"failures\":[{}"
+      "\"step\":{},\"saved_step\":{}{},\"time\":{:.3f},\"hosts\":[{}],\"ranks\":[{}],\"failures\":["
+      "{}"
       "]{}}}\n",
       status.state, json_escaped(status.host), status.agent_pid, status.agent_start, status.epoch,
-      status.step, status.saved_step, status.time_s, fmt::join(hosts, ","), fmt::join(ranks, ","),
-      fmt::join(status.failures, ","), end));
+      status.step, status.saved_step, memory, status.time_s, fmt::join(hosts, ","),
+      fmt::join(ranks, ","), fmt::join(status.failures, ","), end));
 }
 
 void write_status(const std::string& path, const std::string& text) {

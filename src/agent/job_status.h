@@ -29,7 +29,9 @@ struct JobStatus {
   uint64_t epoch = 1;
   int64_t step = 0;
   int64_t saved_step = 0;
-  double time_s = 0.0;  // Unix time of this report
+  int64_t memory_step = 0;    // of the newest checkpoint in memory, if memory_redone is above 0
+  int64_t memory_redone = 0;  // steps that a loss repeats at worst with those in memory
+  double time_s = 0.0;        // Unix time of this report
   std::vector<Host> hosts;
   std::vector<Rank> ranks;
   int exit_code = 0;                  // once it has ended

@@ -81,6 +81,8 @@ void Leader::report(bool at_once) {
                    .epoch = place_.epoch,
                    .step = page_->step,
                    .saved_step = page_->saved_step,
+                   .memory_step = page_->memory_step,
+                   .memory_redone = page_->memory_redone,
                    .time_s = unix_time_s()};
   if (is_over()) {
     status.exit_code = not_met_ ? kFailedExitCode : exit_code();

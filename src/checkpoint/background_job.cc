@@ -20,39 +20,60 @@ constexpr int kPriorityBesideTraining = 10;
 
 }  // namespace
 
-void BackgroundJob::join() {
-  if (thread_.joinable()) thread_.join();
+BackgroundJob::~BackgroundJob() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_leaving_ = true;
+    begun_.notify_one();
+  }
+  thread_.join();
 }
 
 void BackgroundJob::start(Function function) {
-  TRIREME_CHECK(!thread_.joinable(), "a job is started before the result of the last is taken");
-  function_ = std::move(function);
-  result_.reset();
+  TRIREME_CHECK(!is_begun_, "a job is started before the result of the last is taken");
+  is_begun_ = true;
   is_done_ = false;
-  thread_ = std::thread([this] { run(); });
+  {
+    const std::lock_guard lock(mutex_);
+    function_ = std::move(function);
+  }
+  if (!thread_.joinable()) thread_ = std::thread([this] { live(); });
+  begun_.notify_one();
 }
 
 void BackgroundJob::run_here(const Function& function, Progress& progress) {
-  TRIREME_CHECK(!thread_.joinable(), "a job is run before the result of the last is taken");
+  TRIREME_CHECK(!is_begun_, "a job is run before the result of the last is taken");
+  is_begun_ = true;
   result_ = function(progress);
   is_done_ = true;
 }
 
-void BackgroundJob::run() {
-  Result<std::string> result = std::string();
+Result<std::string> BackgroundJob::run() {
   try {
-    result = function_(progress_);
+    return function_(progress_);
   } catch (const std::exception& error) {
-    result = damaged(error.what());
+    return damaged(error.what());
   }
-  const std::lock_guard lock(mutex_);
-  result_ = std::move(result);
-  is_done_.store(true, std::memory_order_release);
-  changed_.notify_all();
+}
+
+void BackgroundJob::live() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    begun_.wait(lock, [this] { return is_leaving_ || function_ != nullptr; });
+    if (function_ == nullptr) return;
+    lock.unlock();
+    Result<std::string> result = run();
+    lock.lock();
+    function_ = nullptr;
+    result_ = std::move(result);
+    is_done_.store(true, std::memory_order_release);
+    changed_.notify_all();
+  }
 }
 
 void BackgroundJob::wait(Progress& shown) {
-  if (!thread_.joinable()) return;
+  if (!is_begun_ || is_done()) return;
   std::unique_lock lock(mutex_);
   uint64_t seen = 0;
   bool is_shown = false;
@@ -68,7 +89,10 @@ void BackgroundJob::wait(Progress& shown) {
 }
 
 Result<std::string> BackgroundJob::take() {
-  join();
+  TRIREME_CHECK(is_begun_, "the result of a job is taken that was not begun");
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return is_done(); });
+  is_begun_ = false;
   return *std::exchange(result_, std::nullopt);
 }
 

@@ -235,10 +235,9 @@ std::string_view check_checksum(std::string_view text) {
   return body;
 }
 
-}  // namespace
-
-std::string print_index(const CheckpointIndex& index) {
-  const CheckpointInfo& info = index.info;
+std::string print_whole(const CheckpointInfo& info,
+                        const std::map<std::string, StoredFile>& attached,
+                        const std::string& contents) {
   for (const auto& [name, value] : info.optimizer_scalars) {
     TRIREME_CHECK(std::isfinite(value), "optimizer scalar " + name + " is not finite");
   }
@@ -251,10 +250,41 @@ std::string print_index(const CheckpointIndex& index) {
       json_text(json(info.optimizer_scalars)));
   if (!info.left_out.empty())
     text += "\"left_out\":" + json_text(print_ranges(info.left_out)) + ",\n";
-  text += "\"attached\":" + print_lines(index.attached, print_file) + ",\n";
-  text += print_contents(index.contents);
+  text += "\"attached\":" + print_lines(attached, print_file) + ",\n";
+  text += contents;
   const std::string checksum = hex64(hash64(text));
   return text.append(kChecksumKey).append(checksum).append(kEnd);
+}
+
+}  // namespace
+
+std::string print_index(const CheckpointIndex& index) {
+  return print_whole(index.info, index.attached, print_contents(index.contents));
+}
+
+IndexTemplate::IndexTemplate(const IndexPart& numbered) : contents_(print_contents(numbered)) {
+  // A name cannot contain this text, because its quotation marks are escaped.
+  constexpr std::string_view kKey = "\"checksum\":\"";
+  size_t at = 0;
+  const auto next = [&] { return at = contents_.find(kKey, at) + kKey.size(); };
+  for (size_t shard = 0; shard < numbered.shards.size(); ++shard) next();
+  for (const auto& [name, tensor] : numbered.tensors) {
+    for (const StoredSlice& slice : tensor.slices) {
+      places_.resize(std::max(places_.size(), size_t(slice.checksum) + 1));
+      places_[slice.checksum] = next();
+    }
+  }
+}
+
+std::string IndexTemplate::print(const CheckpointInfo& info,
+                                 const std::map<std::string, StoredFile>& attached,
+                                 std::span<const uint64_t> checksums) const {
+  TRIREME_CHECK(checksums.size() == places_.size(), "checksums of another index");
+  std::string contents = contents_;
+  for (size_t number = 0; number < places_.size(); ++number) {
+    contents.replace(places_[number], 16, hex64(checksums[number]));
+  }
+  return print_whole(info, attached, contents);
 }
 
 Result<CheckpointIndex> parse_index(std::string_view text) {

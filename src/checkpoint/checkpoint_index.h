@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,22 @@ std::string print_index(const CheckpointIndex& index);
 // It is an error if the index is damaged, has another version, or does not cover every tensor
 // exactly once.
 Result<CheckpointIndex> parse_index(std::string_view text);
+
+// Prints the indexes of checkpoints that differ only in their checksums and positions, as those of
+// one run in memory do. Shards and tensors are printed once, and every index fills in checksums.
+class IndexTemplate {
+ public:
+  // Every slice has a number in place of its checksum: 0, 1, ... in any order.
+  explicit IndexTemplate(const IndexPart& numbered);
+
+  // `checksums`: of the slices, by number. The text is that of print_index.
+  std::string print(const CheckpointInfo& info, const std::map<std::string, StoredFile>& attached,
+                    std::span<const uint64_t> checksums) const;
+
+ private:
+  std::string contents_;
+  std::vector<size_t> places_;  // in contents_, by number
+};
 
 std::string print_index_part(const IndexPart& part);
 Result<IndexPart> parse_index_part(std::string_view text);

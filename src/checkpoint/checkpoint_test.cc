@@ -174,6 +174,33 @@ TEST_F(CheckpointTest, AnySlicingThatIsWrittenReadsBackBitwiseInAnyOther) {
   }
 }
 
+// An index of which only the checksums are new is that which would be printed as a whole.
+TEST(IndexTemplate, PrintsTheIndexThatHasTheseChecksums) {
+  CheckpointIndex index{.info = {.step = 7, .optimizer_scalars = {{"num_updates", 7.0}}},
+                        .contents = {},
+                        .attached = {{"config.toml", {.bytes = 5, .checksum = 17}}}};
+  index.contents.shards = {{"shard-0", {.bytes = 400, .checksum = 1}},
+                           {"shard-1", {.bytes = 400, .checksum = 2}}};
+  const auto slice = [](int64_t first, const char* file) {
+    return StoredSlice{.slice = Slice::range(first, 10), .file = file, .offset = first};
+  };
+  const StoredTensor tensor{.shape = Shape{20},
+                            .slices = {slice(0, "shard-0"), slice(10, "shard-1")}};
+  index.contents.tensors = {{"a\"checksum\":\"", tensor}, {"b", tensor}, {"checksum", tensor}};
+  IndexPart numbered = index.contents;
+  std::vector<uint64_t> checksums(6);
+  size_t number = 0;
+  for (auto& [name, stored] : index.contents.tensors) {
+    for (size_t i = 0; i < stored.slices.size(); ++i, ++number) {
+      const size_t place = 5 - number;  // in any order
+      checksums[place] = stored.slices[i].checksum = 1000003 * (number + 1);
+      numbered.tensors.at(name).slices[i].checksum = place;
+    }
+  }
+  EXPECT_EQ(IndexTemplate(numbered).print(index.info, index.attached, checksums),
+            print_index(index));
+}
+
 TEST_F(CheckpointTest, PositionAndAttachedFilesComeBackExactly) {
   const SmallState state(123456789);
   const auto path = state.save(root());

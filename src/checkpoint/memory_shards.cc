@@ -57,8 +57,12 @@ int allocate_mapped(int fd, void* mapped, int64_t bytes) {
 
 MemoryShards::MemoryShards(std::string root, int rank, uint64_t number) {
   for (size_t i = 0; i < files_.size(); ++i) {
-    files_[i].path = fmt::format("{}/{}{}-{}-{}", root, kShardPrefix, rank, number, i);
+    files_[i].path = path_of(root, rank, number, int(i));
   }
+}
+
+std::string MemoryShards::path_of(const std::string& root, int rank, uint64_t number, int file) {
+  return fmt::format("{}/{}{}-{}-{}", root, kShardPrefix, rank, number, file);
 }
 
 MemoryShards::~MemoryShards() {
@@ -101,68 +105,99 @@ Status MemoryShards::make(File& file, int64_t bytes, std::byte* at) {
 
 Result<std::span<std::byte>> MemoryShards::hold_state(int64_t bytes) {
   const int64_t place = round_up(bytes, kPageTableBytes);
-  reserved_bytes_ = 3 * place + kPageTableBytes;
+  reserved_bytes_ = 4 * place + kPageTableBytes;
   void* const reserved = ::mmap(nullptr, size_t(reserved_bytes_), PROT_NONE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return memory_error(files_[0].path, "reserve addresses for");
   reserved_ = static_cast<std::byte*>(reserved);
-  std::byte* const first =
-      reserved_ + kPageTableBytes - reinterpret_cast<uintptr_t>(reserved_) % kPageTableBytes;
-  third_ = first + 2 * place;
+  first_ = reserved_ + kPageTableBytes - reinterpret_cast<uintptr_t>(reserved_) % kPageTableBytes;
+  spare_ = first_ + 3 * place;
   for (int64_t i = 0; i < 2; ++i) {
-    TRIREME_TRY_DONE(make(files_[size_t(i)], bytes, first + i * place));
+    TRIREME_TRY_DONE(make(files_[size_t(i)], bytes, first_ + i * place));
   }
-  TRIREME_TRY_DONE(exchange_pages());
+  TRIREME_TRY_DONE(exchange_pages(files_[0], files_[1]));
   begun_ = newest_;
   return std::span(files_[size_t(newest_)].bytes, size_t(bytes));
 }
 
+Status MemoryShards::add_file() {
+  if (spare_ == nullptr || num_files_ > 2) return Done{};
+  const int64_t bytes = files_[0].size;
+  TRIREME_TRY_DONE(make(files_[2], bytes, first_ + 2 * round_up(bytes, kPageTableBytes)));
+  num_files_ = 3;
+  return Done{};
+}
+
+bool MemoryShards::may_be_pending() const {
+  const bool is_in_place = spare_ != nullptr && newest_ == pending_;
+  return !is_in_place || num_files_ > 2;
+}
+
 // Each move leaves its addresses reserved, so that no other thread gets them meanwhile. The pages
 // stay where they are; only the tables that find them change.
-Status MemoryShards::exchange_pages() {
-  File& a = files_[0];
-  File& b = files_[1];
+Status MemoryShards::exchange_pages(File& a, File& b) {
   const auto size = size_t(a.size);
   const auto move = [&](std::byte* from, std::byte* to) {
     constexpr int kFlags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
     return ::mremap(from, size, size, kFlags, to) == to;
   };
-  if (!move(a.bytes, third_) || !move(b.bytes, a.bytes) || !move(third_, b.bytes)) {
+  if (!move(a.bytes, spare_) || !move(b.bytes, a.bytes) || !move(spare_, b.bytes)) {
     return memory_error(a.path, "exchange the pages of");
   }
   std::swap(a.bytes, b.bytes);
   return Done{};
 }
 
-Result<std::span<std::byte>> MemoryShards::begin(int64_t bytes) {
-  const bool is_in_place = third_ != nullptr && newest_ != committed_;
-  begun_ = is_in_place ? newest_ : 1 - newest_;
-  File& file = files_[size_t(begun_)];
+// A file of which no checkpoint needs the content.
+int MemoryShards::next_file() const {
+  const bool is_held = spare_ != nullptr;
+  if (is_held && newest_ != pending_ && newest_ != committed_) return newest_;
+  const int num_files = num_files_;
+  for (int i = 1; i < num_files; ++i) {
+    const int file = (newest_ + i) % num_files;
+    if (file != pending_ && file != committed_) return file;
+  }
+  return (newest_ + 1) % num_files;
+}
+
+void MemoryShards::unlink_from_checkpoint(File& file) {
   if (!file.folder.empty()) ::unlink((file.folder + "/" + file.name).c_str());
   file.folder.clear();
+}
+
+Result<std::span<std::byte>> MemoryShards::begin(int64_t bytes) {
+  begun_ = next_file();
+  File& file = files_[size_t(begun_)];
+  unlink_from_checkpoint(file);
   if (file.size != bytes) TRIREME_TRY_DONE(make(file, bytes, nullptr));
   return std::span(file.bytes, size_t(file.size));
 }
 
 Status MemoryShards::take() {
   if (begun_ == newest_) return Done{};
-  if (third_ != nullptr) TRIREME_TRY_DONE(exchange_pages());
+  if (spare_ != nullptr) {
+    TRIREME_TRY_DONE(exchange_pages(files_[size_t(begun_)], files_[size_t(newest_)]));
+  }
   newest_ = begun_;
   return Done{};
 }
 
-Status MemoryShards::finish(const std::string& folder, const std::string& name) {
+int MemoryShards::set_pending(const std::string& folder, const std::string& name) {
+  pending_ = newest_;
   File& file = files_[size_t(newest_)];
   file.folder = folder;
   file.name = name;
-  const std::string path = folder + "/" + name;
-  if (::link(file.path.c_str(), path.c_str()) != 0) return memory_error(path, "link");
-  return Done{};
+  return newest_;
 }
 
 void MemoryShards::note_committed(const std::string& folder) {
-  committed_ = newest_;
-  files_[size_t(newest_)].folder = folder;
+  committed_ = std::exchange(pending_, -1);
+  if (committed_ >= 0) files_[size_t(committed_)].folder = folder;
+}
+
+void MemoryShards::drop_pending() {
+  const int dropped = std::exchange(pending_, -1);
+  if (dropped >= 0) unlink_from_checkpoint(files_[size_t(dropped)]);
 }
 
 void remove_memory_shards(const std::string& root) {

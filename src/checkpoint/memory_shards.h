@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,7 +17,9 @@ namespace trireme {
 //
 // One of them may also hold the state with which the rank trains (hold_state). Then an update reads
 // this file and writes the other one, and the former state is a checkpoint without a copy. Pages
-// are exchanged between the two mappings, so the state always has the same addresses.
+// are exchanged between the two mappings, so the state always has the same addresses. With a third
+// file, updates can go on while the newest shard is still being copied to other hosts: neither its
+// file nor that of the committed checkpoint is written.
 class MemoryShards {
  public:
   // `root` is the folder of the checkpoints. Files of other objects must have other numbers.
@@ -25,23 +28,33 @@ class MemoryShards {
   MemoryShards(const MemoryShards&) = delete;
   MemoryShards& operator=(const MemoryShards&) = delete;
 
+  // The path of a file of the object that was made with these arguments.
+  static std::string path_of(const std::string& root, int rank, uint64_t number, int file);
+
   // Makes two files of `bytes` bytes, and returns the memory in which the state lies from now on.
   // Fails if the system has too little memory or cannot exchange pages.
   Result<std::span<std::byte>> hold_state(int64_t bytes);
+  // Makes the third file. Another thread may call it during a step. An error leaves two files.
+  Status add_file();
+  // True if begin() may be called while the newest shard is pending.
+  bool may_be_pending() const;
 
   // Returns the memory for the next shard, which the caller writes. It is that of the state, unless
-  // this is the newest committed checkpoint or no state is held. Otherwise it belonged to the shard
-  // before the newest one, which is removed from its checkpoint. A second call returns the same.
+  // this is a pending or the newest committed checkpoint, or no state is held. Otherwise it
+  // belonged to an older shard, which is removed from its checkpoint. A second call returns the
+  // same.
   Result<std::span<std::byte>> begin(int64_t bytes);
   // What was written to the memory of begin() is the newest shard, and the state if one is held,
   // which keeps its addresses.
   Status take();
-  // Gives the newest shard its name in the folder of the checkpoint that is being made.
-  Status finish(const std::string& folder, const std::string& name);
-  // Tells this object that the checkpoint of the newest shard is complete on all hosts, and the new
-  // name of its folder.
+  // The newest shard becomes that of the checkpoint which is being made in this folder. Returns the
+  // number of its file, to which the checkpoint must link by this name.
+  int set_pending(const std::string& folder, const std::string& name);
+  // The checkpoint of the pending shard is complete on all hosts, and its folder has this name.
   void note_committed(const std::string& folder);
-  // Tells it that this checkpoint was removed, so the next shard may be written in its place.
+  // There will be no checkpoint of the pending shard. Removes its name.
+  void drop_pending();
+  // The newest checkpoint was removed, so the next shard may be written in its place.
   void forget_committed() { committed_ = -1; }
 
  private:
@@ -56,16 +69,21 @@ class MemoryShards {
   // Maps the file at this address, or anywhere if it is null.
   static Status make(File& file, int64_t bytes, std::byte* at);
   static void remove(File& file);
-  Status exchange_pages();
+  static void unlink_from_checkpoint(File& file);
+  Status exchange_pages(File& a, File& b);
+  int next_file() const;
 
-  std::array<File, 2> files_;
+  std::array<File, 3> files_;
+  std::atomic<int> num_files_ = 2;
   int newest_ = 0;
   int begun_ = 1;
+  int pending_ = -1;
   int committed_ = -1;
-  // Three places of one length, if a state is held. The third one is used to exchange pages.
+  // Four places of one length, if a state is held. The last one is used to exchange pages.
   std::byte* reserved_ = nullptr;
   int64_t reserved_bytes_ = 0;
-  std::byte* third_ = nullptr;
+  std::byte* first_ = nullptr;
+  std::byte* spare_ = nullptr;
 };
 
 // Removes the files that ranks which have ended have left in a folder; checkpoints keep their

@@ -26,18 +26,26 @@ class MemoryShardsTest : public FolderTest {
     for (size_t i = 0; i < bytes; ++i) text[i] = char(i * 7 + size_t(step) * 31);
     return text;
   }
-  static Status write(MemoryShards& shards, const std::string& folder, const std::string& text) {
+  Status write(MemoryShards& shards, const std::string& folder, const std::string& text) {
     TRIREME_TRY(place, shards.begin(int64_t(text.size())));
     stream_copy(place.data(), std::as_bytes(std::span(text)));
     end_stream_copies();
     TRIREME_TRY_DONE(shards.take());
-    return shards.finish(folder, "shard");
+    name_newest(shards, folder);
+    return Done{};
   }
+  void name_newest(MemoryShards& shards, const std::string& folder) {
+    const int file = shards.set_pending(folder, "shard");
+    fs::create_hard_link(MemoryShards::path_of(root(), rank_, 1, file), folder + "/shard");
+  }
+
+  int rank_ = 0;
 };
 
 // While a shard is written, the newest complete one is intact, and one that is overwritten has left
 // its checkpoint. Lengths may change.
 TEST_F(MemoryShardsTest, TheNewestShardIsIntactWhileAnotherOneIsWritten) {
+  rank_ = 3;
   MemoryShards shards(root(), 3, 1);
   for (int step = 1; step <= 6; ++step) {
     const std::string text = content(step, step < 4 ? 10'001 : 333);
@@ -83,12 +91,51 @@ TEST_F(MemoryShardsTest, AHeldStateKeepsItsAddressesAndLeavesCommittedCheckpoint
       }
       if (step % 3 == 2) continue;  // the next step finds a state that is in no checkpoint
       const std::string begun = folder(step * 1000 + int(bytes % 1000));
-      ASSERT_TRUE(shards.finish(begun, "shard").ok());
+      const int file = shards.set_pending(begun, "shard");
+      fs::create_hard_link(MemoryShards::path_of(own, 0, 1, file), begun + "/shard");
       shards.note_committed(begun);
       newest = begun + "/shard";
       EXPECT_EQ(*read_text_file(newest), updated);
     }
   }
+}
+
+// While a shard is copied to other hosts, updates go on in a third file. Neither the pending
+// checkpoint nor the committed one changes, and the state keeps its addresses.
+TEST_F(MemoryShardsTest, AThirdFileLetsUpdatesGoOnWhileAShardIsPending) {
+  constexpr size_t kBytes = size_t(3) << 20;
+  MemoryShards shards(root(), 0, 1);
+  const auto state = shards.hold_state(kBytes);
+  ASSERT_TRUE(state.ok()) << state.error().message;
+  const auto update = [&](int step) {
+    const std::string updated = content(step, kBytes);
+    std::memcpy(shards.begin(kBytes)->data(), updated.data(), kBytes);
+    ASSERT_TRUE(shards.take().ok());
+    EXPECT_EQ(std::memcmp(state->data(), updated.data(), kBytes), 0);
+  };
+  update(1);
+  name_newest(shards, folder(1));
+  EXPECT_FALSE(shards.may_be_pending());  // the update would have to write one of two files
+  ASSERT_TRUE(shards.add_file().ok());
+  EXPECT_TRUE(shards.may_be_pending());
+  int committed = 0, pending = 1;
+  for (int step = 2; step <= 12; ++step) {
+    update(step);
+    EXPECT_EQ(*read_text_file(folder(pending) + "/shard"), content(pending, kBytes));
+    if (committed > 0) {
+      EXPECT_EQ(*read_text_file(folder(committed) + "/shard"), content(committed, kBytes));
+    }
+    EXPECT_TRUE(shards.may_be_pending());
+    if (step % 3 != 0) continue;
+    shards.note_committed(folder(pending));
+    committed = pending;
+    update(++step);
+    name_newest(shards, folder(step));
+    pending = step;
+  }
+  shards.drop_pending();
+  EXPECT_FALSE(fs::exists(folder(pending) + "/shard"));
+  EXPECT_EQ(*read_text_file(folder(committed) + "/shard"), content(committed, kBytes));
 }
 
 TEST_F(MemoryShardsTest, CheckpointsOutliveTheirWriterAndNothingElseIsLeft) {

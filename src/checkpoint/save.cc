@@ -172,9 +172,7 @@ Status write_index(const std::string& folder, const CheckpointInfo& info,
     index.attached[file.name] = {.bytes = static_cast<int64_t>(file.content.size()),
                                  .checksum = hash64(file.content)};
   }
-  const std::string text = print_index(index);
-  if (options.on_index) TRIREME_TRY_DONE(options.on_index(text));
-  return write_file_atomically(folder + "/index.json", text, progress);
+  return write_file_atomically(folder + "/index.json", print_index(index), progress);
 }
 
 }  // namespace

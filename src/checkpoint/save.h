@@ -43,8 +43,6 @@ struct SaveOptions {
   int64_t max_shard_bytes = int64_t{4} << 30;       // a larger piece has its own shard
   Progress* progress = nullptr;                     // shows every call that may take long
   const std::atomic<bool>* is_abandoned = nullptr;  // if it becomes true, writing ends early
-  // Called by finish_checkpoint with the text of the index, before the folder gets its name.
-  std::function<Status(const std::string& index)> on_index = {};
   // Decides whether this writer may make the finished checkpoint visible: it calls its argument,
   // which does so, or returns the reason against it. Empty: the writer always may.
   std::function<Status(const std::function<Status()>&)> publish = {};

@@ -97,5 +97,22 @@ TEST(BackgroundJob, HandsOverItsResultAndItsFailureAndShowsItsCalls) {
   }
 }
 
+// Making a thread for each job would cost training more than the job.
+TEST(BackgroundJob, RunsAllJobsOnOneThread) {
+  Progress shown{};
+  BackgroundJob job;
+  std::set<std::thread::id> threads;
+  for (int i = 0; i < 5; ++i) {
+    job.start([&](Progress&) {
+      threads.insert(std::this_thread::get_id());
+      return Result<std::string>(std::to_string(i));
+    });
+    job.wait(shown);
+    EXPECT_EQ(job.take().value(), std::to_string(i));
+  }
+  EXPECT_EQ(threads.size(), 1u);
+  EXPECT_FALSE(threads.contains(std::this_thread::get_id()));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -95,7 +95,8 @@ void StateShard::complete(std::span<std::byte> shard, ThreadTeam& team) {
   std::memcpy(shard.data(), header_.data(), header_.size());
 }
 
-IndexPart StateShard::index_part() const {
+template <typename Checksum>
+IndexPart StateShard::make_part(Checksum&& checksum) const {
   IndexPart part;
   if (bytes_ == 0) return part;
   part.shards[file_] = {.bytes = bytes_, .checksum = header_checksum_};
@@ -106,9 +107,17 @@ IndexPart StateShard::index_part() const {
     tensor->second.slices.push_back({.slice = piece.slice,
                                      .file = file_,
                                      .offset = copies_[i].offset,
-                                     .checksum = copies_[i].checksum});
+                                     .checksum = checksum(i)});
   }
   return part;
+}
+
+IndexPart StateShard::index_part() const {
+  return make_part([this](size_t copy) { return copies_[copy].checksum; });
+}
+
+IndexPart StateShard::numbered_part() const {
+  return make_part([](size_t copy) { return uint64_t(copy); });
 }
 
 }  // namespace trireme

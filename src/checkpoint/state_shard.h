@@ -32,8 +32,13 @@ class StateShard {
   void complete(std::span<std::byte> shard, ThreadTeam& team);
   // Once all copies are made.
   IndexPart index_part() const;
+  // The same, but every slice has the number of its copy in place of its checksum.
+  IndexPart numbered_part() const;
 
  private:
+  template <typename Checksum>
+  IndexPart make_part(Checksum&& checksum) const;
+
   std::string file_;
   std::vector<TensorPiece> pieces_;  // in the order of the shard
   std::string header_;

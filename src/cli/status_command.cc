@@ -131,6 +131,10 @@ std::string status_text(const FoundJob& job) {
   std::string text = fmt::format("{}: epoch {}, step {}, saved after step {}\n", state,
                                  json.at("epoch").get<int64_t>(), json.at("step").get<int64_t>(),
                                  json.at("saved_step").get<int64_t>());
+  if (const int64_t redone = json.value("memory_redone", int64_t{0}); redone > 0) {
+    text += fmt::format("in memory after step {}; a loss repeats at most {} step{}\n",
+                        json.at("memory_step").get<int64_t>(), redone, redone == 1 ? "" : "s");
+  }
   if (json.contains("end")) {
     text += fmt::format("exit code {}: {}\n", json.at("exit_code").get<int>(),
                         json.at("end").get<std::string>());

@@ -44,6 +44,27 @@ TEST(StatusCommand, EveryChangedByteOfTheStatusIsNoticedAndTheFileNamed) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(StatusCommand, SaysHowManyStepsALossRepeatsIfCheckpointsLieInMemory) {
+  const std::string folder = testing::TempDir() + "memory" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  JobStatus status{.host = "elsewhere", .state = "ended"};
+  const auto shown = [&] {
+    write_status(folder + "/" + kStatusFile, text_of(status));
+    std::ostringstream out, err;
+    CommandIo io{.out = out, .err = err};
+    EXPECT_EQ(run_status({.run_dir = folder}, io).value(), 0);
+    return out.str();
+  };
+  EXPECT_EQ(shown().find("in memory"), std::string::npos);
+  status.memory_step = 41;
+  status.memory_redone = 7;
+  EXPECT_NE(shown().find("in memory after step 41; a loss repeats at most 7 steps\n"),
+            std::string::npos);
+  status.memory_redone = 1;
+  EXPECT_NE(shown().find("a loss repeats at most 1 step\n"), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(StatusCommand, OfAnAgentOnAnotherHostIsItsLastReportAndStopNamesThatHost) {
   const std::string folder = testing::TempDir() + "elsewhere" + std::to_string(::getpid());
   std::filesystem::create_directories(folder);

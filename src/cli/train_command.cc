@@ -147,6 +147,15 @@ Result<std::unique_ptr<StoredRun>> copy_of_run(const TrainOptions& options,
   return stored_run(checkpoint.store, folder, io);
 }
 
+// What the checkpoints in memory promise; "" if there were none, or just those that were asked for.
+std::string memory_line(const SaveCounts& saves) {
+  if (saves.memory_skipped == 0) return "";
+  return fmt::format(
+      "memory     checkpoints in memory are up to {} steps apart, because {} were skipped; a loss "
+      "would have repeated at most {} steps\n",
+      saves.memory_most_apart, saves.memory_skipped, saves.memory_most_redone);
+}
+
 // Writes the report, and says how the run has ended.
 void conclude(const SessionResult& result, const SessionOptions& session, StoredRun* stored,
               CommandIo& io) {
@@ -163,6 +172,7 @@ void conclude(const SessionResult& result, const SessionOptions& session, Stored
                              .measured_s = result.step_s,
                              .taken_by_others = result.taken_by_others,
                              .share_left = result.share_left});
+  io.err << memory_line(result.saves);
   if (stored != nullptr) {
     const Status copied = stored->finish();
     const std::string& url = session.config.checkpoint.store;

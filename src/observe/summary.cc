@@ -225,6 +225,7 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   const double tokens_per_s =
       summary.step_s > 0.0 ? double(plan.tokens_per_step()) / summary.step_s : 0.0;
   json["end"] = summary.end;
+  if (summary.is_late) json["from_metrics"] = true;
   json["steps"] = summary.steps;
   json["final_loss"] = number(summary.final_loss);
   if (summary.val_loss > 0.0) json["val_loss"] = number(summary.val_loss);
@@ -237,8 +238,9 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   if (summary.epoch) json["epoch"] = number(*summary.epoch);
   json["step_s"] = number(summary.step_s);
   const double predicted_s = predicted.step_s();
-  json["step_s_predicted"] = number(predicted_s);
-  json["step_s_error"] = number(predicted_s / summary.step_s - 1.0);
+  const bool is_predicted = predicted_s > 0.0;  // not in a late summary
+  json["step_s_predicted"] = is_predicted ? number(predicted_s) : Json(nullptr);
+  json["step_s_error"] = is_predicted ? number(predicted_s / summary.step_s - 1.0) : Json(nullptr);
   json["cores_taken_by_others"] = number(summary.taken_by_others);
   json["step_s_undisturbed"] = number(summary.step_s * summary.share_left);
   json["hardware"] = summary.hardware;
@@ -248,6 +250,10 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
                     : Json(nullptr);
   json["mfu_formula"] = "tokens_per_s * model_flops_per_token / peak_flops";
   json["peak_flops"] = number(summary.peak_flops);
+  if (summary.raised_peak) {
+    json["peak_flops_at_start"] = number(summary.raised_peak->before);
+    json["peak_flops_raised_at_step"] = summary.raised_peak->step;
+  }
   json["skipped_steps"] = summary.skipped_steps;
   if (summary.left_out_samples > 0) json["left_out_samples"] = summary.left_out_samples;
   json["saves"] = summary.saves.saved;
@@ -257,6 +263,9 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["memory_saves"] = summary.saves.in_memory;
   json["memory_stall_s"] = number(summary.saves.memory_stall_s);
   json["memory_sent_bytes"] = summary.saves.memory_sent_bytes;
+  json["memory_skipped"] = summary.saves.memory_skipped;
+  json["memory_most_apart"] = summary.saves.memory_most_apart;
+  json["memory_most_redone"] = summary.saves.memory_most_redone;
   const CorruptionCounts& checks = summary.corruption_checks;
   if (checks.state_checks + checks.replays + checks.replays_elsewhere + checks.products > 0) {
     json["corruption_checks"] = {{"state_checks", checks.state_checks},

@@ -69,8 +69,9 @@ struct RunSummary {
   std::optional<double> epoch;         // passes over the training data; absent: they never end
   double step_s = 0.0;                 // median
   double peak_flops = 0.0;             // compute ceiling by which MFU is computed
-  double taken_by_others = 0.0;        // share of the cores
-  double share_left = 1.0;             // of the time of a step
+  std::optional<RaisedPeak> raised_peak;
+  double taken_by_others = 0.0;  // share of the cores
+  double share_left = 1.0;       // of the time of a step
   int64_t skipped_steps = 0;
   int64_t left_out_samples = 0;  // before the data position
   double noise_scale = 0.0;      // in tokens; 0: not measured
@@ -92,6 +93,8 @@ struct RunSummary {
   std::optional<SurvivedFailures> survived;  // of a run under `trireme launch`
   GoodputReport goodput;
   DataFacts data;
+  // The first rank was lost after the last step: the results are those of metrics.jsonl.
+  bool is_late = false;
   // "finished", "stopped", "stopped_early" by run.stop_patience, or "corrupt": a check for silent
   // corruption has ended the run.
   std::string end;

@@ -80,6 +80,15 @@ class Executor {
   // threads may read these during the step. Each `owner` may have one function; an empty function
   // removes it.
   void call_before_update(const void* owner, std::function<void()> function);
+  // What a rank adds to a note that all ranks sum up in the exchange of every step, and who takes
+  // the sum before the update changes anything. So the ranks agree without a call of their own.
+  // With optim.post_validate, the first attempt of the update comes before the sum.
+  struct UpdateNote {
+    std::function<int64_t()> own;
+    std::function<void(int64_t sum)> take;
+  };
+  // Empty functions: there is none.
+  void set_update_note(UpdateNote note) { update_note_ = std::move(note); }
   // Computes the gradient of the step whose first sample is `first_sample`, or only of one global
   // micro-batch of it, and its norm. Updates nothing. Drops actions that have run ahead.
   StepResult measure_gradient(Ctx& ctx, uint64_t first_sample,
@@ -177,6 +186,7 @@ class Executor {
 
   Parts parts_;
   std::vector<std::pair<const void*, std::function<void()>>> before_update_;  // with their owners
+  UpdateNote update_note_;
   StepExchange exchange_;
   // Samples and targets of all ranks that share the sequences.
   std::vector<int32_t> whole_tokens_, whole_targets_;

@@ -161,13 +161,15 @@ void Executor::run_step_action(Ctx& ctx) {
   addends_waited_ns_ += monotonic_ns() - begin_ns;
   parts_.optimizer.squared_norms(ctx, exchange_.norm_words());
   for (const auto& [owner, function] : before_update_) function();
+  const int64_t note = update_note_.own ? update_note_.own() : 0;
   if (!parts_.plan.post_validates) {
-    exchange_.run(stop_);
+    exchange_.run(stop_, note);
+    if (update_note_.take) update_note_.take(exchange_.note());
     result_.update = parts_.optimizer.update(ctx, read_exchange(ctx));
     return;
   }
   const double own_part = exchange_.own_squared_norm();
-  exchange_.start(stop_);
+  exchange_.start(stop_, note);
   const int64_t all_tokens =
       parts_.plan.microbatches.num_global * parts_.micro_sequences * parts_.chunks.seq_len;
   parts_.optimizer.attempt(ctx, {.lr = lr_,
@@ -197,6 +199,7 @@ StepInput Executor::read_exchange(const Ctx& ctx) {
 
 void Executor::run_validate_action(Ctx& ctx) {
   exchange_.finish();
+  if (update_note_.take) update_note_.take(exchange_.note());
   const StepInput input = read_exchange(ctx);
   attempt_held_ = parts_.optimizer.attempt_holds(input);
   if (!attempt_held_) drop_ahead();  // before anything that has been read changes

@@ -10,6 +10,9 @@
 namespace trireme {
 namespace {
 
+// Of the word in which ranks say that they want to stop.
+constexpr int kStopBits = 15;
+
 double tree_sum(const double* leaves, int64_t count, int64_t width) {
   if (count == 1) return leaves[0];
   const int64_t half = width / 2;
@@ -37,6 +40,7 @@ StepExchange::StepExchange(const RankPlan& plan, const RankMemory& memory, Group
               size_t(plan.logits.count())) {
   TRIREME_CHECK(logits_.empty() || plan.num_ahead == 0,
                 "no step begins before the logits are used");
+  TRIREME_CHECK(world.size() < 1 << kStopBits, "ranks that stop are counted in fewer bits");
   const TensorRef words{exchanged_.data(), DType::I64, Shape{places_.num_words}};
   world_.reserve({.in = words, .out = words});
   if (!logits_.empty()) world_.reserve(maximum());
@@ -87,22 +91,23 @@ std::span<int64_t> StepExchange::norm_of(std::span<int64_t> words) const {
 
 double StepExchange::own_squared_norm() const { return squared_norm_of(norm_sum_, norm_words()); }
 
-TensorRef StepExchange::tell(bool stop) {
+// The word of `stop` also carries the note, above the number of ranks that stop.
+TensorRef StepExchange::tell(bool stop, int64_t note) {
   exchanged_ = open_;
-  exchanged_[size_t(places_.stop)] = stop ? 1 : 0;
+  exchanged_[size_t(places_.stop)] = (note << kStopBits) + (stop ? 1 : 0);
   return {exchanged_.data(), DType::I64, Shape{places_.num_words}};
 }
 
-void StepExchange::run(bool stop) {
-  const TensorRef words = tell(stop);
+void StepExchange::run(bool stop, int64_t note) {
+  const TensorRef words = tell(stop, note);
   const int64_t begin_ns = monotonic_ns();
   world_.all_reduce(words);
   if (!logits_.empty()) world_.run(maximum());
   waited_ns_ += monotonic_ns() - begin_ns;
 }
 
-void StepExchange::start(bool stop) {
-  const TensorRef words = tell(stop);
+void StepExchange::start(bool stop, int64_t note) {
+  const TensorRef words = tell(stop, note);
   work_ = world_.start({.in = words, .out = words});
 }
 
@@ -122,7 +127,11 @@ int64_t StepExchange::valid_tokens() const {
                          exchanged_.begin() + places_.stop, int64_t{0});
 }
 
-bool StepExchange::stop() const { return exchanged_[size_t(places_.stop)] != 0; }
+bool StepExchange::stop() const {
+  return (exchanged_[size_t(places_.stop)] & ((int64_t{1} << kStopBits) - 1)) != 0;
+}
+
+int64_t StepExchange::note() const { return exchanged_[size_t(places_.stop)] >> kStopBits; }
 
 std::span<const int64_t> StepExchange::expert_loads() const {
   return exchanged_.subspan(size_t(places_.expert_loads),

@@ -31,15 +31,17 @@ class StepExchange {
   std::span<int64_t> norm_words() const { return norm_of(open_); }
   double own_squared_norm() const;
 
-  // What stands below is of the step whose exchange has run last.
-  void run(bool stop);
+  // What stands below is of the step whose exchange has run last. `note` is at least 0 and below
+  // 2^48; every sum of its ranks must be, too.
+  void run(bool stop, int64_t note);
   // The same while the rank goes on.
-  void start(bool stop);
+  void start(bool stop, int64_t note);
   void finish();
   double squared_norm() const;
   double loss_sum() const;
   int64_t valid_tokens() const;
   bool stop() const;
+  int64_t note() const;  // the sum over the ranks
   std::span<const int64_t> expert_loads() const;
   std::span<const int64_t> router_losses() const;
   double ahead_loss_sum() const;  // 0 where no module looks ahead
@@ -50,7 +52,7 @@ class StepExchange {
 
  private:
   CollectiveArgs maximum() const;
-  TensorRef tell(bool stop);
+  TensorRef tell(bool stop, int64_t note);
   std::span<int64_t> norm_of(std::span<int64_t> words) const;
 
   Exchange places_;

@@ -77,6 +77,11 @@ void JobRecord::on_step(const StepReport& report) {
 
 void JobRecord::on_checkpoint(const CheckpointReport& report) { page_.saved_step = report.step; }
 
+void JobRecord::on_memory_checkpoint(const MemoryReport& report) {
+  page_.memory_step = report.step;
+  page_.memory_redone = report.most_redone;
+}
+
 SurvivedFailures survived_failures(const JobPage& page, int num_failures) {
   const double lost_s = double(page.lost_ns) * 1e-9;
   const double all_s = double(steady_now_ns() - page.begun_ns) * 1e-9;

@@ -29,6 +29,7 @@ class JobRecord : public RunObserver {
              int64_t state_ns);
   void on_step(const StepReport& report) override;
   void on_checkpoint(const CheckpointReport& report) override;
+  void on_memory_checkpoint(const MemoryReport& report) override;
 
  private:
   void write_restart();

@@ -126,18 +126,24 @@ MemoryTier RankSession::memory_tier() const {
   return tier;
 }
 
-SaveRequest RankSession::save_request(const TrainPosition& position) {
+SaveRequest RankSession::save_request(const TrainPosition& position, Result<std::string> root) {
   const bool is_keeper = is_first() || !options_.memory_folder.empty();
   if (attached_.empty() && is_keeper) {
     attached_.push_back({"config.resolved.toml", resolved_toml(plan_)});
     if (data_.tokenizer != nullptr) attached_.push_back({"tokenizer.json", data_.tokenizer_json});
   }
-  const std::string& fallback = plan_.config.checkpoint.fallback_folder;
-  SaveRequest request{checkpoint_info(plan_, position, data_.identity), attached_,
-                      folder_.checkpoint_root(), fallback.empty() ? "" : fallback + "/checkpoints"};
+  SaveRequest request{checkpoint_info(plan_, position, data_.identity), attached_, std::move(root),
+                      ""};
   if (right_.is_limited()) {
     request.publish = [right = right_](const auto& publish) { return right.publish(publish); };
   }
+  return request;
+}
+
+SaveRequest RankSession::disk_request(const TrainPosition& position) {
+  SaveRequest request = save_request(position, folder_.checkpoint_root());
+  const std::string& fallback = plan_.config.checkpoint.fallback_folder;
+  if (!fallback.empty()) request.fallback_root = fallback + "/checkpoints";
   return request;
 }
 
@@ -159,7 +165,8 @@ std::string RankSession::why_nothing_is_left(const TrainPosition& position) cons
 }
 
 // A job script may resume until the run is done, and a job may lose a rank after its last step.
-// Then the run has nothing left to train, and no file is written again.
+// Then the run has nothing left to train, and no file is written again, except a summary that the
+// lost rank has not written any more.
 Result<SessionResult> RankSession::leave_as_it_is(const TrainPosition& position) {
   const std::string message = why_nothing_is_left(position);
   if (options_.resume == ResumeMode::Path && !options_.order) {
@@ -170,9 +177,11 @@ Result<SessionResult> RankSession::leave_as_it_is(const TrainPosition& position)
   steps_->finish();
   const RunSection& run = plan_.config.run;
   const bool is_over = position.step >= run.steps || has_settled(run, position);
-  return SessionResult{.end = is_over ? TrainEnd::Finished : TrainEnd::Stopped,
+  SessionResult result{.end = is_over ? TrainEnd::Finished : TrainEnd::Stopped,
                        .position = position,
                        .report_folder = folder_.report_folder()};
+  if (options_.order && is_first()) warn(write_late_summary(result));
+  return result;
 }
 
 // The best checkpoint on disk may differ from the best validation in the position: the run may
@@ -212,12 +221,10 @@ TrainerParts RankSession::trainer_parts(StepTrace& trace, const RunRecords& reco
                      .before_step = [this] { right_.await(); },
                      .trace = &trace,
                      .observers = records.observers};
+  if (is_first()) parts.measure_peak = [this] { return measure_peak(); };
   if (wants_memory_checkpoints(plan_.config) && options_.link != nullptr) {
     parts.memory_request = [this](const TrainPosition& at) {
-      SaveRequest request = save_request(at);
-      request.root = options_.memory_folder;
-      request.fallback_root.clear();
-      return request;
+      return save_request(at, options_.memory_folder);
     };
   }
   steps_->direct(parts);
@@ -268,7 +275,7 @@ Result<SessionResult> RankSession::run() {
   }
   parts.memory = memory_tier();  // once the job has its number
   TRIREME_TRY(trainer, Trainer::make(std::move(parts),
-                                     [this](const TrainPosition& at) { return save_request(at); }));
+                                     [this](const TrainPosition& at) { return disk_request(at); }));
   if (is_first() && options_.on_ready) options_.on_ready(plan_, position);
   const int64_t begin_ns = monotonic_ns();
   const std::optional<CpuTimes> cpu_before = load_.read();
@@ -282,6 +289,7 @@ Result<SessionResult> RankSession::run() {
   SessionResult result{end.ok() ? *end : TrainEnd::Stopped, trainer.position(), trainer.last_loss(),
                        trainer.median_step_s()};
   result.predicted_step_s = predictions_.step_s();
+  result.saves = trainer.saves();
   take_load(cpu_before, result);
   result.report_folder = folder_.report_folder();
   write_reports(trace, trainer, first_steps ? first_steps->ops() : OpComparison{}, seconds, records,

@@ -130,22 +130,29 @@ class RankSession {
   void watch_first_steps(TrainerParts& parts, std::optional<FirstSteps>& first_steps);
   void write_reports(const StepTrace& trace, const Trainer& trainer, const OpComparison& ops,
                      double seconds, RunRecords& records, const SessionResult& result);
-  SaveRequest save_request(const TrainPosition& position);
+  // Of a checkpoint in this folder of checkpoints.
+  SaveRequest save_request(const TrainPosition& position, Result<std::string> root);
+  SaveRequest disk_request(const TrainPosition& position);
   MemoryTier memory_tier() const;
   // Reports a file that could not be written. That does not end the run, because its weights are
   // saved.
   void warn(const Status& report) const;
   std::vector<FailureTimeline> survived() const;
+  // Writes summary.json from what metrics.jsonl has, if the former first rank was lost before it
+  // has written it.
+  Status write_late_summary(const SessionResult& result);
   void take_load(const std::optional<CpuTimes>& before, SessionResult& result) const;
   Status write_learned_hardware(const SessionResult& result, const Measured& measured);
   Status write_summary(const std::string& folder, const Trainer& trainer,
                        const SessionResult& result, const Measured& measured, double seconds);
-  void add_recorded(const Trainer& trainer, RunSummary& summary) const;
+  void add_recorded(RunSummary& summary) const;
   Result<TrainEnd> train(Trainer& trainer, const TrainPosition& position, MetricsFile* metrics);
   Result<TrainEnd> train_with_rollbacks(Trainer& trainer, TrainPosition position,
                                         RunRecords& records);
   Result<TrainPosition> roll_back(Trainer& trainer, RunRecords& records);
   double peak_flops() const;
+  // Measures the ceilings of compute again. The best ones ever seen count.
+  double measure_peak();
   const std::string& offload_folder() const {
     const std::string& folder = plan_.config.memory.offload_folder;
     return folder.empty() ? options_.out_dir : folder;

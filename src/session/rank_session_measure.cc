@@ -87,6 +87,19 @@ void RankSession::measure_machine() {
   tell_scattered();
 }
 
+double RankSession::measure_peak() {
+  const double threads = double(ranks_on_host(plan_, options_.host)) * plan_.num_threads;
+  const double cores = options_.host.num_cores;
+  const double share = std::min(1.0, std::max(cores, double(plan_.num_threads)) / threads);
+  const ComputeCeilings again = measure_compute_ceilings(engine_.ctx().stream, choice_.isa);
+  const double scale = share * plan_.num_ranks();
+  ComputeCeilings& best = measured_.peaks;
+  best.fp32_flops_per_s = std::max(best.fp32_flops_per_s, scale * again.fp32_flops_per_s);
+  best.bf16_flops_per_s = std::max(best.bf16_flops_per_s, scale * again.bf16_flops_per_s);
+  keep_measured();
+  return peak_flops();
+}
+
 void RankSession::show_program() const {
   if (options_.link == nullptr) return;
   const int num_chunks = plan_.schedule.num_chunks;

@@ -10,6 +10,7 @@
 #include "observe/host_clocks.h"
 #include "observe/metrics_segments.h"
 #include "observe/recorded_failures.h"
+#include "observe/recorded_run.h"
 #include "observe/report_ranks.h"
 #include "observe/summary.h"
 #include "observe/write_trace.h"
@@ -101,6 +102,7 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   summary.step_s = trainer.median_step_s();
   summary.hardware = hardware_.name;
   summary.peak_flops = trainer.peak_flops();
+  summary.raised_peak = trainer.raised_peak();
   summary.taken_by_others = result.taken_by_others;
   summary.share_left = result.share_left;
   summary.skipped_steps = result.position.skipped_steps;
@@ -116,7 +118,10 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   }
   summary.goodput = measured.goodput;
   summary.data = data_facts(plan_.config, plan_.model.vocab_size, options_.open_input);
-  add_recorded(trainer, summary);
+  add_recorded(summary);
+  if (options_.link != nullptr && trainer.corruption()) {
+    summary.corruptions.push_back(*trainer.corruption());
+  }
   summary.end = trainer.corruption()               ? "corrupt"
                 : result.end == TrainEnd::Finished ? "finished"
                 : result.end == TrainEnd::Settled  ? "stopped_early"
@@ -130,9 +135,43 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
                                &progress());
 }
 
+Status RankSession::write_late_summary(const SessionResult& result) {
+  const std::string path = result.report_folder + "/summary.json";
+  const Result<std::string> former = read_text_file(path);
+  const std::string steps = fmt::format("\"steps\": {},", result.position.step);
+  const bool is_written = former.ok() && former->find(steps) != std::string::npos;
+  if (result.report_folder.empty() || is_written) return Done{};
+  TRIREME_TRY(metrics, read_metrics(options_.out_dir + "/metrics.jsonl"));
+  const RecordedRun recorded = recorded_run(metrics);
+  RunSummary summary{.steps = result.position.step,
+                     .final_loss = recorded.final_loss,
+                     .val_loss = recorded.val_loss,
+                     .bits_per_byte = recorded.bits_per_byte,
+                     .val_accuracy = recorded.val_accuracy,
+                     .best = result.position.best_validation,
+                     .epoch = recorded.epoch,
+                     .step_s = recorded.step_s,
+                     .skipped_steps = result.position.skipped_steps};
+  summary.left_out_samples = num_left_out(result.position.left_out, result.position.next_sample);
+  summary.survived = survived_failures(options_.link->page(), options_.order->num_failures);
+  summary.data = data_facts(plan_.config, plan_.model.vocab_size, options_.open_input);
+  const RunSection& run = plan_.config.run;
+  summary.end = has_settled(run, result.position)  ? "stopped_early"
+                : result.end == TrainEnd::Finished ? "finished"
+                                                   : "stopped";
+  add_recorded(summary);
+  summary.environment = options_.environment;
+  summary.environment.emplace_back("kernels", choice_.kernels->name);
+  summary.is_late = true;
+  tell(
+      "summary.json is written from metrics.jsonl, because the first rank was lost after the last "
+      "step and before it has written it: what only that rank has measured is missing");
+  return write_file_atomically(path, summary_json(plan_, predictions_, {}, summary), &progress());
+}
+
 // Adds what the failures of all epochs of the job say. metrics.jsonl has those that this run has
 // survived; the launcher adds the last one when the ranks have ended.
-void RankSession::add_recorded(const Trainer& trainer, RunSummary& summary) const {
+void RankSession::add_recorded(RunSummary& summary) const {
   const std::string path = options_.out_dir + "/metrics.jsonl";
   const Result<std::string> metrics = read_metrics(path);
   const auto failures = failures_of_metrics(metrics.ok() ? *metrics : "", path);
@@ -142,9 +181,6 @@ void RankSession::add_recorded(const Trainer& trainer, RunSummary& summary) cons
       if (failure.goes_back_to < 0) continue;
       summary.went_back.push_back({failure.step, failure.goes_back_to, failure.why_back});
     }
-  }
-  if (options_.link != nullptr && trainer.corruption()) {
-    summary.corruptions.push_back(*trainer.corruption());
   }
 }
 

@@ -71,6 +71,7 @@ struct SessionResult {
   // the run could have its threads at work.
   double taken_by_others = 0.0;
   double share_left = 1.0;
+  SaveCounts saves;
   bool is_first = true;         // this process has written the files of the run
   std::string report_folder;    // folder of the run's reports; "" if it is lost
   std::vector<FileLock> locks;  // locks on its folders; keep them while writing there

@@ -38,6 +38,9 @@ Status CheckpointSaver::save(const TrainPosition& position) {
   (void)finish();  // a failure was told, and this save takes its place
   const Status saved = save_now(position);
   if (saved.ok()) return saved;
+  ++counts_.failed;
+  tell(fmt::format("step {} could not be saved, and is saved once more: {}", position.step,
+                   saved.error().message));
   for (RunObserver* observer : observers_) observer->on_failed_save();
   return save_now(position);
 }

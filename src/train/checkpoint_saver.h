@@ -14,13 +14,16 @@ namespace trireme {
 
 struct SaveCounts {
   int64_t saved = 0;            // checkpoints that exist now or were removed as old ones
-  int64_t failed = 0;           // saves beside training that failed
+  int64_t failed = 0;           // saves that failed, also if the second try was successful
   int64_t late = 0;             // saves that were due while the one before was still being written
   double stall_s = 0.0;         // how long training stood still for saves beside it
   double waited_s = 0.0;        // and for saves for which it waits
   int64_t in_memory = 0;        // checkpoints that a MemorySaver has committed
   double memory_stall_s = 0.0;  // how long training stood still for them
-  int64_t memory_sent_bytes = 0;  // what this rank has sent for their parity
+  int64_t memory_sent_bytes = 0;   // what this rank has sent for their parity
+  int64_t memory_skipped = 0;      // checkpoints that were due while the former one was made
+  int64_t memory_most_apart = 0;   // greatest number of steps between two of them
+  int64_t memory_most_redone = 0;  // whole steps that a loss would have repeated at worst
 };
 
 // Saves a run, one checkpoint at a time. All ranks call its functions in the same order, between

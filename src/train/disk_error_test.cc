@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -17,11 +18,12 @@
 // a disk that loses what is written, for the files of one checkpoint.
 namespace {
 
-enum class DiskCall { None, Write, Sync, Rename };
+enum class DiskCall { None, Write, Sync, SyncFolder, Rename };
 
 std::atomic<DiskCall> failing_call = DiskCall::None;
 std::atomic<const char*> failing_file = "";  // part of its path; of Rename: the end of the new path
 std::atomic<int> num_disk_errors = 0;
+std::atomic<int> most_disk_errors = INT_MAX;  // then calls succeed again
 
 bool count_disk_error() {
   ++num_disk_errors;
@@ -30,11 +32,14 @@ bool count_disk_error() {
 }
 
 bool fails_on_disk(DiskCall call, int fd) {
-  if (failing_call != call) return false;
+  const bool is_sync = call == DiskCall::Sync && failing_call == DiskCall::SyncFolder;
+  if ((failing_call != call && !is_sync) || num_disk_errors >= most_disk_errors) return false;
   char path[4096] = {};
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  return ::readlink(link.c_str(), path, sizeof path - 1) > 0 &&
-         std::strstr(path, failing_file) != nullptr && count_disk_error();
+  if (::readlink(link.c_str(), path, sizeof path - 1) <= 0) return false;
+  const bool is_file = is_sync ? std::string_view(path).ends_with(failing_file.load())
+                               : std::strstr(path, failing_file) != nullptr;
+  return is_file && count_disk_error();
 }
 
 bool fails_to_rename(const char* to) {
@@ -134,6 +139,88 @@ TEST_F(DiskErrorTest, ASaveBesideTrainingThatMeetsEioChangesNothingElse) {
     EXPECT_TRUE(files_below(path("run/step-000001")) == former);
     EXPECT_TRUE(files_below(path("run/step-000003")) == later);
     EXPECT_EQ(std::distance(fs::directory_iterator(path("run")), {}), 2);
+  }
+}
+
+// Trains two steps, saves the first one, and saves the last one while the disk fails.
+struct LastSave {
+  bool is_saved = false;
+  std::string error;
+  SaveCounts counts;
+  Messages messages;
+};
+
+LastSave save_last(const RunPlan& plan, const CheckpointSaver::MakeRequest& requests, DiskCall call,
+                   const char* file, int most_errors) {
+  LastSave last;
+  failing_file = file;
+  failing_call = DiskCall::None;
+  num_disk_errors = 0;
+  most_disk_errors = most_errors;
+  run_ranks(plan.num_ranks(), [&](World& world) {
+    const SyntheticSource source(3, plan.model.vocab_size);
+    Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+    engine.init_params(1);
+    const bool is_first = world.rank() == 0;
+    CheckpointSaver saver(
+        engine, requests,
+        is_first ? std::vector<RunObserver*>{&last.messages} : std::vector<RunObserver*>{});
+    for (int64_t step = 1; step <= 2; ++step) {
+      engine.step(uint64_t((step - 1) * plan.global_sequences), 1e-2);
+      world.group().barrier();
+      if (is_first && step == 2) failing_call = call;
+      world.group().barrier();
+      const Status saved = saver.save({.step = step});
+      EXPECT_TRUE(saved.ok() || step == 2);
+      if (!is_first) continue;
+      last.is_saved = saved.ok();
+      last.error = saved.ok() ? "" : saved.error().message;
+      last.counts = saver.counts();
+    }
+  });
+  failing_call = DiskCall::None;
+  most_disk_errors = INT_MAX;
+  return last;
+}
+
+// EIO of any sync of the last save, up to the very last one, which is that of the folder of
+// checkpoints. If it comes once, it is told and counted, and the save is made again. If it stays,
+// the run gets the error of the call and the file, and the former checkpoint is as it was.
+TEST_F(DiskErrorTest, ASyncOfTheLastSaveThatFailsIsToldAndTheSaveIsMadeAgain) {
+  RunConfig config = saving(some_run());
+  config.parallel.dp = 2;
+  config.parallel.zero = 1;
+  const RunPlan plan = plan_of(config);
+  ASSERT_TRUE(save_last(plan, requests(plan), DiskCall::None, "", 0).is_saved);
+  const auto former = files_below(path("run/step-000001"));
+  const auto wanted = files_below(path("run/step-000002"));
+  const struct {
+    DiskCall call;
+    const char* file;
+  } cases[] = {{DiskCall::Sync, "/shard-00001"},
+               {DiskCall::Sync, "/index.json"},
+               {DiskCall::SyncFolder, "/run"}};
+  for (const auto& [call, file] : cases) {
+    for (const int most_errors : {1, INT_MAX}) {
+      SCOPED_TRACE(file + std::to_string(most_errors));
+      fs::remove_all(path("run"));
+      const LastSave last = save_last(plan, requests(plan), call, file, most_errors);
+      EXPECT_EQ(last.is_saved, most_errors == 1);
+      ASSERT_EQ(last.messages.texts.size(), 1u);
+      const std::string& told = last.messages.texts[0];
+      EXPECT_EQ(told.find("step 2 could not be saved, and is saved once more: "), 0u) << told;
+      EXPECT_NE(told.find("Input/output error"), std::string::npos) << told;
+      EXPECT_EQ(last.counts.failed, 1);
+      EXPECT_EQ(last.counts.saved, most_errors == 1 ? 2 : 1);
+      EXPECT_TRUE(files_below(path("run/step-000001")) == former);
+      if (last.is_saved) {
+        EXPECT_TRUE(files_below(path("run/step-000002")) == wanted);
+        EXPECT_EQ(last.messages.saved_steps, (std::vector<int64_t>{1, 2}));
+      } else {
+        EXPECT_NE(last.error.find("Input/output error"), std::string::npos) << last.error;
+        EXPECT_NE(last.error.find(file), std::string::npos) << last.error;
+      }
+    }
   }
 }
 

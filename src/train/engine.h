@@ -111,6 +111,8 @@ class Engine {
   void call_before_update(const void* owner, std::function<void()> function) {
     executor_->call_before_update(owner, std::move(function));
   }
+  // See Executor::set_update_note.
+  void set_update_note(Executor::UpdateNote note) { executor_->set_update_note(std::move(note)); }
   // See Optimizer::bind_copies. The tensors of owned() move, too.
   void bind_copies(std::span<HashedCopy> copies, std::span<std::byte> home);
   void release_copies();

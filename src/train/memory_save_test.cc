@@ -1,4 +1,8 @@
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
+#include <set>
+#include <thread>
 
 #include "checkpoint/held_part.h"
 #include "checkpoint/parity_file.h"
@@ -298,6 +302,173 @@ TEST_F(MemorySaveTest, HostsKeepPartsAndParityOfEachOther) {
       EXPECT_TRUE(copies.at(parity_file_name(rank % 2, 0))
                       .starts_with(shards.at(shard_file_name(rank, 0))));
     }
+  }
+}
+
+// Making a thread for every checkpoint would cost more than half of what one costs.
+TEST_F(MemorySaveTest, AllWorkBesideTrainingIsDoneByOneThreadOfTheFirstRank) {
+  RunConfig config = saving(some_run());
+  config.parallel.dp = 2;
+  config.parallel.zero = 1;
+  const RunPlan plan = plan_of(config);
+  std::mutex mutex;
+  std::set<std::thread::id> publishing, training;
+  run_ranks(2, [&](World& world) {
+    const SyntheticSource source(3, plan.model.vocab_size);
+    Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+    engine.init_params(1);
+    const auto note = [&](std::set<std::thread::id>& threads) {
+      const std::lock_guard lock(mutex);
+      threads.insert(std::this_thread::get_id());
+    };
+    note(training);
+    MemorySaver memory(
+        engine, on_one_host(path("run")),
+        [&](const TrainPosition& at) {
+          SaveRequest request = request_in(path("run"), plan, at);
+          request.publish = [&](const std::function<Status()>& rename) {
+            note(publishing);
+            return rename();
+          };
+          return request;
+        },
+        [](const std::string& message) { ADD_FAILURE() << message; });
+    for (int64_t step = 1; step <= 6; ++step) {
+      memory.expect_start(true);
+      engine.step(uint64_t((step - 1) * plan.global_sequences), 1e-2);
+      EXPECT_TRUE(memory.start({.step = step}));
+    }
+    memory.finish();
+    EXPECT_EQ(memory.saved(), 6);
+    EXPECT_EQ(memory.most_apart(), 1);
+    EXPECT_EQ(memory.most_redone(), 1);
+  });
+  EXPECT_EQ(publishing.size(), 1u);
+  for (const std::thread::id& thread : publishing) EXPECT_FALSE(training.contains(thread));
+}
+
+// Names checkpoints only when it may.
+class Gate {
+ public:
+  explicit Gate(int num_ranks) : num_ranks_(num_ranks) {}
+  // This rank is about to ask whether its checkpoint is complete.
+  void note_update() {
+    const std::lock_guard lock(mutex_);
+    ++num_updates_;
+    changed_.notify_all();
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = true;
+    changed_.notify_all();
+  }
+  // Waits until the update of the step after `step` has begun on all ranks, and some time longer;
+  // from `held_step` on, until the gate is open.
+  void pass(int64_t step, int64_t held_step) {
+    std::unique_lock lock(mutex_);
+    if (step >= held_step) return changed_.wait(lock, [this] { return is_open_; });
+    changed_.wait(lock, [&] { return num_updates_ >= (step + 1) * num_ranks_; });
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+
+ private:
+  const int num_ranks_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t num_updates_ = 0;
+  bool is_open_ = false;
+};
+
+std::vector<double> losses_without(const RunPlan& plan, int64_t steps) {
+  std::vector<double> losses;
+  run_ranks(plan.num_ranks(), [&](World& world) {
+    const SyntheticSource source(3, plan.model.vocab_size);
+    Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+    engine.init_params(1);
+    for (int64_t step = 1; step <= steps; ++step) {
+      const double loss = engine.step(uint64_t((step - 1) * plan.global_sequences), 1e-2).loss_sum;
+      if (world.rank() == 0) losses.push_back(loss);
+    }
+  });
+  return losses;
+}
+
+// If parity takes longer than a step, training waits for it three times. Later it goes on, and
+// checkpoints are skipped until the pending one is complete. The committed one stays intact, and
+// the numbers are those of a run that keeps nothing.
+TEST_F(MemorySaveTest, ACheckpointThatIsLateIsNotWaitedForAndTheNextOnesAreSkipped) {
+  constexpr int64_t kSteps = 9, kHeldStep = 4, kOpenAfter = 8;
+  std::vector<RunConfig> configs = layouts_on_hosts();
+  configs.resize(1);
+  configs[0].parallel.dp = 2;
+  configs.push_back(configs[0]);
+  configs[1].precision.compute = ComputeChoice::Bf16;
+  configs[1].parallel.zero = 1;
+  for (const RunConfig& config : configs) {
+    SCOPED_TRACE(to_toml(config));
+    const RunPlan plan = plan_of(config);
+    const std::string root = path(config.precision.compute == ComputeChoice::Bf16 ? "a" : "b");
+    for (const char* host : {"/host0", "/host1"}) fs::create_directories(root + host);
+    std::vector<double> losses;
+    std::vector<std::string> messages;
+    Gate gate(2);
+    run_ranks(2, [&](World& world) {
+      const SyntheticSource source(3, plan.model.vocab_size);
+      Engine engine(plan, world, *choose_kernels(IsaChoice::Auto)->kernels, source);
+      engine.init_params(1);
+      const std::string host = "host" + std::to_string(world.rank());
+      const std::string folder = root + "/" + host;
+      MemorySaver memory(
+          engine, {.place = {host, folder}, .job = 5, .parity = {.is_auto = true}},
+          [&](const TrainPosition& at) {
+            SaveRequest request = request_in(folder, plan, at);
+            request.publish = [&gate, step = at.step](const std::function<Status()>& rename) {
+              gate.pass(step, kHeldStep);
+              return rename();
+            };
+            return request;
+          },
+          [&](const std::string& message) {
+            if (world.rank() == 0) messages.push_back(message);
+          });
+      engine.call_before_update(&gate, [&] { gate.note_update(); });
+      for (int64_t step = 1; step <= kSteps; ++step) {
+        memory.expect_start(true);
+        const double loss =
+            engine.step(uint64_t((step - 1) * plan.global_sequences), 1e-2).loss_sum;
+        if (world.rank() == 0) losses.push_back(loss);
+        const bool is_held = step > kHeldStep && step <= kOpenAfter;
+        EXPECT_EQ(memory.start({.step = step}), !is_held) << step;
+        if (is_held) {
+          std::vector<std::string> problems;
+          const std::vector<FoundPart> parts = find_parts(folder, 5, problems);
+          ASSERT_FALSE(parts.empty());
+          EXPECT_EQ(parts[0].record.step, kHeldStep - 1);
+          EXPECT_TRUE(check_part(parts[0], 1, nullptr, problems).ok());
+          EXPECT_EQ(problems, std::vector<std::string>{});
+        }
+        world.group().barrier();
+        if (step != kOpenAfter) continue;
+        gate.open();
+        memory.finish();
+        EXPECT_EQ(memory.saved(), kHeldStep);
+      }
+      memory.finish();
+      engine.call_before_update(&gate, {});
+      EXPECT_EQ(memory.skipped(), kOpenAfter - kHeldStep);
+      EXPECT_EQ(memory.most_redone(), kOpenAfter - kHeldStep + 1);
+      EXPECT_GE(memory.most_apart(), kOpenAfter + 1 - kHeldStep);
+      std::vector<std::string> problems;
+      const std::vector<FoundPart> parts = find_parts(folder, 5, problems);
+      ASSERT_FALSE(parts.empty());
+      EXPECT_GE(parts[0].record.step, kOpenAfter + 1);
+      EXPECT_TRUE(check_part(parts[0], 1, nullptr, problems).ok());
+    });
+    EXPECT_EQ(losses, losses_without(plan, kSteps));
+    ASSERT_EQ(messages.size(), 1u);
+    EXPECT_TRUE(messages[0].starts_with("the checkpoint of step 4 in memory takes longer"))
+        << messages[0];
   }
 }
 

@@ -2,17 +2,61 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
+#include <filesystem>
 #include <utility>
 
 #include "base/guest_parts.h"
-#include "base/hash.h"
 #include "base/remove_folder.h"
+#include "base/units.h"
+#include "checkpoint/check_coverage.h"
 #include "comm/gather_text.h"
 #include "train/run_state.h"
 #include "train/stall.h"
 
 namespace trireme {
 namespace {
+
+// Units of the note, each of which counts ranks.
+constexpr int64_t kNextUnit = int64_t{1} << 15;
+constexpr int64_t kIsBusy = 1, kHasFailed = kNextUnit, kMustWait = kNextUnit * kNextUnit;
+// The words of a rank: 0 if its copy is made, its file, and its checksums.
+constexpr int64_t kFirstChecksum = 2;
+constexpr int64_t kNoFile = -1;
+// After so many checkpoints in a row that were late, later ones are skipped instead.
+constexpr int kMostWaits = 3;
+constexpr const char* kOtherRankFailed = "another rank could not make its part";
+
+CollectiveArgs exchange_of(std::vector<int64_t>& own, std::vector<int64_t>& all,
+                           const std::vector<int64_t>& counts) {
+  return {.collective = Collective::AllGather,
+          .in = {own.data(), DType::I64, Shape{int64_t(own.size())}},
+          .out = {all.data(), DType::I64, Shape{int64_t(all.size())}},
+          .counts = counts};
+}
+
+// Removes all other folders beside these two.
+void keep_alone(const std::string& newest, const std::string& begun) {
+  namespace fs = std::filesystem;
+  std::error_code error, ignored;
+  for (fs::directory_iterator it(fs::path(newest).parent_path(), error), end; !error && it != end;
+       it.increment(error)) {
+    const bool is_older = it->is_directory(ignored) && it->path() != newest && it->path() != begun;
+    if (is_older) remove_folder(it->path().string());
+  }
+}
+
+std::string text_of_skip(int64_t step, int64_t third_file_bytes) {
+  std::string text = fmt::format(
+      "the checkpoint of step {} in memory takes longer than a step, because other hosts get their "
+      "parts of it over the network. So the next ones are skipped until it is complete, and a loss "
+      "repeats more than one step; summary.json says how many at most (memory_most_redone)",
+      step);
+  if (third_file_bytes == 0) return text;
+  return text + fmt::format(". Each rank has a third file for this; that of rank 0 takes {}",
+                            format_bytes(third_file_bytes));
+}
 
 std::string text_of(const TooLargeDomain& domain) {
   return fmt::format(
@@ -33,11 +77,18 @@ MemorySaver::MemorySaver(Engine& engine, const MemoryTier& tier,
       tell_(std::move(tell)),
       state_(checkpoint_pieces(engine), ranks_->rank()) {
   take_places(tier);
-  engine_.call_before_update(this, [this] { prepare_update(); });
+  if (shards_ != nullptr) plan_words();
+  engine_.set_update_note(
+      {.own = [this] { return own_note(); }, .take = [this](int64_t sum) { take_note(sum); }});
 }
 
 MemorySaver::~MemorySaver() {
-  engine_.call_before_update(this, {});
+  engine_.set_update_note({});
+  if (pending_) {
+    is_abandoned_ = true;
+    job_.wait(ranks_->progress());
+    if (is_keeper()) abandon_checkpoint(pending_->folder);
+  }
   engine_.release_copies();
 }
 
@@ -54,14 +105,37 @@ void MemorySaver::hold_state(const MemoryTier& tier) {
   engine_.bind_copies(state_.copies(), home_);
 }
 
-// The memory in which the copies are made belongs to the checkpoint before the newest one, so the
-// newest one must be committed on all hosts before. State in the home must not be changed there
-// while it is the newest checkpoint, also if the next step has none.
-void MemorySaver::prepare_update() {
-  finish();
+// The numbers of ranks in the note: those whose job still runs, those whose job has failed, and
+// those that must not update while theirs runs.
+int64_t MemorySaver::own_note() const {
+  if (!pending_) return 0;
+  const bool may_go_on = waits_in_a_row_ >= kMostWaits && shards_->may_be_pending();
+  if (!job_.is_done()) return kIsBusy + (may_go_on ? 0 : kMustWait);
+  return job_.has_failed() ? kHasFailed : 0;
+}
+
+// The memory in which the copies are made belongs to a checkpoint before the newest one, so the
+// newest one must be committed on all hosts before.
+void MemorySaver::take_note(int64_t sum) {
+  const auto count_of = [sum](int64_t unit) { return sum / unit % kNextUnit; };
+  if (pending_ && count_of(kIsBusy) == 0) {
+    if (waits_in_a_row_ < kMostWaits) waits_in_a_row_ = 0;
+    conclude(count_of(kHasFailed) > 0, pending_->steps_since - 1);
+  } else if (pending_ && count_of(kMustWait) > 0) {
+    // One that is late by chance is waited for. On one host the work is short, so it is never
+    // skipped.
+    if (parity_ != nullptr && ++waits_in_a_row_ >= kMostWaits) wants_file_ = true;
+    wait(pending_->steps_since - 1);
+  }
   ranks_->page().reach(CrashPoint::BeforeUpdate);
   state_.forget_copies();
-  const bool is_wanted = is_expected_ && !has_failed_;
+  if (!engine_.rank_plan().post_validates) prepare_copies();
+}
+
+// State in the home must not be changed there while it is the newest checkpoint, also if the next
+// step has none.
+void MemorySaver::prepare_copies() {
+  const bool is_wanted = is_expected_ && !has_failed_ && !pending_;
   if (shards_ == nullptr || state_.bytes() == 0 || (home_.empty() && !is_wanted)) return;
   const auto shard = shards_->begin(state_.bytes());
   if (!shard.ok()) return;  // start() tells it
@@ -110,47 +184,207 @@ void MemorySaver::take_places(const MemoryTier& tier) {
                                            tier.timeout_s);
 }
 
-void MemorySaver::start(const TrainPosition& position) {
-  if (has_failed_) return;
-  const Stall stall(stall_ns_);
-  SaveRequest request = request_(position);
-  record_.step = position.step;
-  MemoryPart part{.keeper = places_.keeper(), .newest = newest_};
-  part.shards = shards_.get();
-  part.state = &state_;
-  part.record = [this](const std::string& index) {
-    record_.index_checksum = hash64(index);
-    return print_hosts_record(record_);
-  };
-  if (parity_ != nullptr) {
-    part.protect = [this](const std::string& folder, Progress& progress,
-                          const std::atomic<bool>& is_abandoned) {
-      return parity_->write(folder, record_, progress, is_abandoned);
-    };
+// The places of all tensors in all shards are always the same, so the ranks exchange them once, and
+// of every checkpoint only checksums.
+void MemorySaver::plan_words() {
+  const std::vector<std::string> texts =
+      gather_text(*ranks_, print_index_part(state_.numbered_part()));
+  IndexPart whole;
+  int64_t num_slices = 0;
+  for (const std::string& text : texts) {
+    IndexPart part = parse_index_part(text).value();
+    const int64_t first = num_slices;
+    for (auto& [name, tensor] : part.tensors) {
+      for (StoredSlice& slice : tensor.slices) {
+        slice.checksum += uint64_t(first);
+        ++num_slices;
+      }
+    }
+    words_.counts.push_back(kFirstChecksum + num_slices - first);
+    const Status merged = merge_index_part(whole, part);
+    if (merged.ok()) continue;
+    return fail(merged.error().message);
   }
-  request.memory = std::move(part);
-  save_ = std::make_unique<RunSave>(engine_, *ranks_, std::move(request), SaveMode::Memory);
-  save_->begin();
-  state_.forget_copies();  // the index has their checksums
+  const Status covered = check_coverage(whole);
+  if (!covered.ok()) return fail(covered.error().message);
+  if (is_keeper()) writer_.emplace(whole);
+  words_.checksums.resize(size_t(num_slices));
+  words_.own.resize(size_t(words_.counts[size_t(ranks_->rank())]));
+  words_.all.resize(size_t(num_slices + kFirstChecksum * ranks_->size()));
+  ranks_->reserve(exchange_of(words_.own, words_.all, words_.counts));
+}
+
+void MemorySaver::expect_start(bool is_expected) {
+  is_expected_ = is_expected;
+  if (pending_) ++pending_->steps_since;
+}
+
+// All threads that train take part. One thread that copies beside them would delay the step longer.
+Status MemorySaver::copy_state() {
+  if (state_.bytes() == 0) return Done{};
+  TRIREME_TRY(shard, shards_->begin(state_.bytes()));
+  state_.complete(shard, engine_.ctx().stream.team());
+  return shards_->take();
+}
+
+// Returns true if all ranks have made their copies. Then words_ has all checksums, and pending_
+// names the shards of this host.
+bool MemorySaver::agree_on_copies(const Status& copied) {
+  words_.own[0] = copied.ok() ? 0 : 1;
+  const bool has_shard = copied.ok() && state_.bytes() > 0;
+  words_.own[1] = has_shard ? shards_->set_pending(pending_->path, state_.file()) : kNoFile;
+  const std::span<HashedCopy> copies = state_.copies();
+  for (size_t i = 0; i < copies.size(); ++i) {
+    words_.own[kFirstChecksum + i] = std::bit_cast<int64_t>(copies[i].checksum);
+  }
+  ranks_->run(exchange_of(words_.own, words_.all, words_.counts));
+  const int64_t* word = words_.all.data();
+  uint64_t* checksum = words_.checksums.data();
+  bool have_all = true;
+  for (int rank = 0; rank < ranks_->size(); ++rank) {
+    const int64_t num_slices = words_.counts[size_t(rank)] - kFirstChecksum;
+    have_all = have_all && word[0] == 0;
+    const std::vector<int>& own_host = places_.hosts[size_t(places_.own)].ranks;
+    const bool is_here = std::find(own_host.begin(), own_host.end(), rank) != own_host.end();
+    if (is_keeper() && is_here && word[1] != kNoFile) {
+      pending_->shards.push_back(
+          {MemoryShards::path_of(memory_folder_, rank, record_.epoch, int(word[1])),
+           shard_file_name(rank, 0)});
+    }
+    checksum = std::transform(word + kFirstChecksum, word + kFirstChecksum + num_slices, checksum,
+                              [](int64_t bits) { return std::bit_cast<uint64_t>(bits); });
+    word += kFirstChecksum + num_slices;
+  }
+  return have_all;
+}
+
+bool MemorySaver::start(const TrainPosition& position) {
+  if (has_failed_) return true;
+  if (pending_) {
+    if (skipped_++ == 0) tell_(text_of_skip(record_.step, home_.empty() ? 0 : state_.bytes()));
+    return false;
+  }
+  const Stall stall(stall_ns_);
+  pending_.emplace(Pending{.request = request_(position), .folder = "", .path = "", .shards = {}});
+  const std::string root = pending_->request.root.value();
+  pending_->folder = HostPartWriter::folder_of(root, position.step);
+  pending_->path = root + "/" + step_folder_name(position.step);
+  pending_->makes_file = std::exchange(wants_file_, false);
+  record_.step = position.step;
+  const Status copied = copy_state();
+  if (!agree_on_copies(copied)) {
+    const auto texts = gather_text(*ranks_, copied.ok() ? "" : copied.error().message);
+    pending_.reset();
+    shards_->drop_pending();
+    fail(*std::find_if(texts.begin(), texts.end(),
+                       [](const std::string& text) { return !text.empty(); }));
+    return true;
+  }
+  state_.forget_copies();  // words_ has their checksums
+  ranks_->page().reach(CrashPoint::MemoryBegun);
+  const auto job = [this](Progress& progress) -> Result<std::string> {
+    // A short job must not take a core from training in the moment in which it begins. Parity needs
+    // its share of the cores to be done beside the step.
+    if (is_keeper() && parity_ == nullptr) yield_cores_to_training();
+    TRIREME_TRY_DONE(make_part(progress));
+    return std::string();
+  };
+  const bool has_work = is_keeper() || parity_ != nullptr;  // others only note that all is done
+  has_work ? job_.start(job) : job_.run_here(job, ranks_->progress());
+  return true;
+}
+
+// Without parity, the first rank of a host makes its part alone. With it, the other ranks write
+// into its folder, so they need it before, and must be done before it gets its final name.
+Status MemorySaver::make_part(Progress& progress) {
+  if (pending_->makes_file) (void)shards_->add_file();  // without it, updates wait
+  Status made = Done{};
+  if (is_keeper()) made = writer_->begin(pending_->folder, pending_->shards);
+  if (parity_ != nullptr) {
+    const auto all_succeed = [&] {
+      if (!parity_->all_succeed(made.ok(), is_abandoned_) && made.ok()) {
+        made = damaged(kOtherRankFailed);
+      }
+      return made.ok();
+    };
+    if (all_succeed()) {
+      made = parity_->write(pending_->folder, record_, progress, is_abandoned_);
+      (void)all_succeed();
+    }
+  }
+  if (made.ok() && is_keeper()) made = write_part(progress);
+  if (!made.ok() && is_keeper()) abandon_checkpoint(pending_->folder);
+  return made;
+}
+
+Status MemorySaver::write_part(Progress& progress) {
+  const SaveRequest& request = pending_->request;
+  remove_older();
+  TRIREME_TRY_DONE(
+      writer_->finish(pending_->folder, request.info, request.attached, words_.checksums, record_));
+  const auto publish = [&](const std::function<Status()>& rename) -> Status {
+    ranks_->page().reach(CrashPoint::MemoryWritten);
+    TRIREME_TRY_DONE(request.publish ? request.publish(rename) : rename());
+    ranks_->page().reach(CrashPoint::MemoryCommitted);
+    return Done{};
+  };
+  const auto named = publish_checkpoint(pending_->folder, request.info.step,
+                                        {.keep = 0, .progress = &progress, .publish = publish});
+  if (!named.ok()) return named.error();
+  if (saved_ == 0) remove_guests(memory_folder_);
+  return Done{};
+}
+
+// Once there are two new checkpoints, those of former epochs are removed, too.
+void MemorySaver::remove_older() const {
+  if (saved_ == 1) keep_alone(newest_, pending_->folder);
+  if (!older_.empty()) remove_folder(older_);
+}
+
+void MemorySaver::conclude(bool has_failed, int64_t steps_done) {
+  const Result<std::string> made = job_.take();
+  const int64_t step = record_.step;
+  const std::string path = pending_->path;
+  const int64_t completed = step + steps_done;
+  pending_.reset();
+  if (has_failed) {
+    shards_->drop_pending();
+    const bool is_cause = !made.ok() && made.error().message != kOtherRankFailed;
+    const auto texts = gather_text(*ranks_, is_cause ? made.error().message : "");
+    const auto cause = std::find_if(texts.begin(), texts.end(),
+                                    [](const std::string& text) { return !text.empty(); });
+    return fail(cause == texts.end() ? kOtherRankFailed : *cause);
+  }
+  if (newest_step_ >= 0) {
+    most_apart_ = std::max(most_apart_, step - newest_step_);
+    most_redone_ = std::max(most_redone_, completed - newest_step_);
+  }
+  older_ = std::exchange(newest_, path);
+  newest_step_ = step;
+  shards_->note_committed(newest_);
+  ++saved_;
+}
+
+// The other ranks wait here as long as one of them makes progress.
+void MemorySaver::wait(int64_t steps_done) {
+  const Stall stall(stall_ns_);
+  job_.wait(ranks_->progress());
+  ranks_->monitored_barrier();
+  int64_t num_failed = job_.has_failed() ? 1 : 0;
+  ranks_->all_reduce({&num_failed, DType::I64, Shape{1}});
+  conclude(num_failed > 0, steps_done);
 }
 
 void MemorySaver::finish() {
-  if (save_ == nullptr) return;
-  const Stall stall(stall_ns_);
-  save_->finish();
-  const std::unique_ptr<RunSave> save = std::move(save_);
-  if (!save->result().ok()) return fail(save->result().error().message);
-  newest_ = *save->result();
-  shards_->note_committed(newest_);
-  if (saved_ == 0 && ranks_->rank() == places_.keeper()) remove_guests(memory_folder_);
-  ++saved_;
+  if (pending_) wait(pending_->steps_since);
 }
 
 void MemorySaver::remove_newest() {
   finish();
   if (newest_.empty()) return;
-  if (ranks_->rank() == places_.keeper()) remove_folder(newest_);
+  if (is_keeper()) remove_folder(newest_);
   newest_.clear();
+  newest_step_ = -1;
   shards_->forget_committed();
 }
 

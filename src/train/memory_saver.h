@@ -1,10 +1,17 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "checkpoint/background_job.h"
+#include "checkpoint/host_part_writer.h"
 #include "checkpoint/memory_shards.h"
+#include "checkpoint/state_shard.h"
 #include "schema/parity_code.h"
 #include "train/checkpoint_saver.h"
 #include "train/host_places.h"
@@ -26,39 +33,79 @@ struct MemoryTier {
 // update of a step writes the state that only the optimizer reads to other memory, where the former
 // state stays as a checkpoint, and copies the rest while it is in registers or caches
 // (MemoryShards, Optimizer::bind_copies). What it cannot copy is copied while training waits.
-// During the next step the hosts exchange parity of the checkpoint, and before the update of that
-// step it is committed. Every host keeps the shards of its ranks and, if there are several hosts,
-// parity of the others.
+// Everything else is done by one thread beside the next step: parity is exchanged with other hosts,
+// and the first rank of every host writes and names the host's part. The ranks learn from the
+// exchange of the next step whether all of it is done, so they make no call of their own. If it is
+// not done, the next checkpoint is skipped.
 class MemorySaver {
  public:
-  // `tell` gets a sentence if saving fails, or if a failure domain is too large for the parity;
-  // only that of the first rank is called.
+  // `tell` gets a sentence if saving fails or is slower than a step, or if a failure domain is too
+  // large for the parity; only that of the first rank is called.
   MemorySaver(Engine& engine, const MemoryTier& tier, CheckpointSaver::MakeRequest request,
               std::function<void(const std::string&)> tell);
   ~MemorySaver();
   MemorySaver(const MemorySaver&) = delete;
   MemorySaver& operator=(const MemorySaver&) = delete;
 
-  // Says whether the next step will be followed by start(). Then its update makes copies.
-  void expect_start(bool is_expected) { is_expected_ = is_expected; }
-  // Begins a checkpoint. The former one must be over.
-  void start(const TrainPosition& position);
-  // Commits the checkpoint that was begun before the last step, if the update of that step has not
-  // done so. After a failure, no checkpoint is begun any more, and the former one stays.
+  // Before a step: says whether it will be followed by start(). Then its update makes copies.
+  void expect_start(bool is_expected);
+  // Begins a checkpoint. Returns false if it begins none, because the former one is still pending.
+  bool start(const TrainPosition& position);
+  // Waits for the checkpoint that is pending and commits it. After a failure, no checkpoint is
+  // begun any more, and the former one stays.
   void finish();
   // Removes the newest checkpoint, because the run goes back to an older step and what follows it
   // may differ. All ranks call it before they restore that step.
   void remove_newest();
 
   int64_t saved() const { return saved_; }
+  int64_t newest_step() const { return newest_step_; }  // -1: none
+  // Calls of start() that have begun none, because the former one was pending.
+  int64_t skipped() const { return skipped_; }
+  // The greatest number of steps between two checkpoints; 0: there were no two.
+  int64_t most_apart() const { return most_apart_; }
+  // How many whole steps a loss would have repeated at the worst moment.
+  int64_t most_redone() const { return most_redone_; }
   double stall_s() const { return static_cast<double>(stall_ns_) * 1e-9; }
   // Bytes that this rank has sent for the parity of other hosts.
   int64_t sent_bytes() const { return parity_ == nullptr ? 0 : parity_->sent_bytes(); }
 
  private:
+  // What the ranks of a host tell each other of a checkpoint: a status, the number of the file of
+  // the shard, and the checksums.
+  struct Words {
+    std::vector<int64_t> own, all;
+    std::vector<int64_t> counts;      // [rank]
+    std::vector<uint64_t> checksums;  // of all ranks, by number
+  };
+  // The checkpoint that is being made. Its job reads it.
+  struct Pending {
+    SaveRequest request;
+    std::string folder;              // the temporary one
+    std::string path;                // its final name
+    std::vector<NamedShard> shards;  // of this host; empty on other ranks than the first one
+    bool makes_file = false;         // the third one of the rank
+    int64_t steps_since = 0;         // that have begun since
+  };
+
   void take_places(const MemoryTier& tier);
   void hold_state(const MemoryTier& tier);
-  void prepare_update();
+  void plan_words();
+  bool is_keeper() const { return ranks_->rank() == places_.keeper(); }
+  // Says for the exchange how far this rank's job is; all ranks take the sum (UpdateNote).
+  int64_t own_note() const;
+  void take_note(int64_t sum);
+  void prepare_copies();
+  Status copy_state();
+  bool agree_on_copies(const Status& copied);
+  // The job, on its own thread.
+  Status make_part(Progress& progress);
+  Status write_part(Progress& progress);
+  void remove_older() const;
+  // Waits for the pending checkpoint. Since it was begun, `steps_done` steps were done.
+  void wait(int64_t steps_done);
+  // The pending checkpoint is over on all ranks.
+  void conclude(bool has_failed, int64_t steps_done);
   void fail(const std::string& why);
 
   Engine& engine_;
@@ -72,12 +119,20 @@ class MemorySaver {
   StateShard state_;
   std::span<std::byte> home_;  // where state lies that was moved to the shard; empty: nowhere
   std::unique_ptr<ParityWriter> parity_;  // absent: no host keeps parity
-  std::unique_ptr<RunSave> save_;
-  std::string newest_;  // the last checkpoint that was committed, on this host
+  std::optional<HostPartWriter> writer_;  // on the first rank of a host
+  Words words_;
+  std::optional<Pending> pending_;
+  std::string newest_, older_;  // the last checkpoints that were committed, on this host
+  int64_t newest_step_ = -1;
   bool is_expected_ = false;
+  int waits_in_a_row_ = 0;   // updates that have waited for a checkpoint
+  bool wants_file_ = false;  // the next job makes a third file
   bool has_failed_ = false;
-  int64_t saved_ = 0;
+  int64_t saved_ = 0, skipped_ = 0;
+  int64_t most_apart_ = 0, most_redone_ = 0;
   int64_t stall_ns_ = 0;
+  std::atomic<bool> is_abandoned_ = false;
+  BackgroundJob job_;
 };
 
 }  // namespace trireme

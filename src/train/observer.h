@@ -131,6 +131,19 @@ struct HistogramReport {
   std::vector<TensorHistogram> grads;    // of the mean loss, before clipping
 };
 
+// The ceiling by which MFU is computed was too low, because others took the cores while it was
+// measured.
+struct RaisedPeak {
+  int64_t step = 0;     // the first one that beat it
+  double before = 0.0;  // FLOP/s, as measured at the start
+};
+
+// A checkpoint in memory is complete on all hosts.
+struct MemoryReport {
+  int64_t step = 0;         // whose state it has
+  int64_t most_redone = 0;  // whole steps that a loss would have repeated at worst so far
+};
+
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
@@ -138,6 +151,7 @@ class RunObserver {
   virtual void on_eval(const EvalReport&) {}
   virtual void on_sample(const SampleReport&) {}
   virtual void on_checkpoint(const CheckpointReport&) {}
+  virtual void on_memory_checkpoint(const MemoryReport&) {}
   // A save for which training waits has failed. It is tried again when all observers return, so
   // that one of them can make room first.
   virtual void on_failed_save() {}

@@ -1,13 +1,27 @@
 #include "train/parity_writer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "checkpoint/parity_file.h"
 #include "checkpoint/save.h"
 #include "train/move_parts.h"
 
 namespace trireme {
+namespace {
+
+// How often a job looks whether the other ranks have come as far.
+constexpr auto kLookEvery = std::chrono::microseconds(100);
+// The others may still send large parts, which have a deadline for each message.
+constexpr double kTimeouts = 10.0;
+
+}  // namespace
+
 ParityWriter::ParityWriter(Group& ranks, const HostPlaces& places, int64_t shard_bytes,
                            std::span<std::byte> buffer, double timeout_s)
     : ranks_(ranks.split(0, ranks.rank(), "memory parity")),
@@ -65,6 +79,26 @@ Status ParityWriter::write_lane(int lane, const std::string& folder, const Hosts
     moved = seal_parity_file(folder, record, lane, row, length, buffer_.first(kMovedAtOnce));
   }
   return moved;
+}
+
+// The thread of the rank waits in other calls meanwhile, so this one does not wait in a call.
+bool ParityWriter::all_succeed(bool own, const std::atomic<bool>& is_abandoned) {
+  int64_t num_failed = own ? 0 : 1;
+  const TensorRef word{&num_failed, DType::I64, Shape{1}};
+  const int64_t begin_ns = monotonic_ns();
+  Work work = ranks_->start({.in = word, .out = word});
+  while (!work.test()) {
+    const double waited_s = double(monotonic_ns() - begin_ns) * 1e-9;
+    if (is_abandoned) {
+      ranks_->abort("a rank has ended while it made a checkpoint in memory");
+    } else if (waited_s > kTimeouts * timeout_s_) {
+      ranks_->abort(
+          fmt::format("rank {} has waited {:.0f} s for the other ranks in a checkpoint in memory",
+                      ranks_->rank(), waited_s));
+    }
+    std::this_thread::sleep_for(kLookEvery);
+  }
+  return num_failed == 0;
 }
 
 }  // namespace trireme

@@ -29,6 +29,10 @@ class ParityWriter {
   Status write(const std::string& folder, const HostsRecord& record, Progress& progress,
                const std::atomic<bool>& is_abandoned);
 
+  // Waits until all ranks have called it. Returns true if all have succeeded. Jobs call it, as
+  // write().
+  bool all_succeed(bool own, const std::atomic<bool>& is_abandoned);
+
   // What this rank has sent so far.
   int64_t sent_bytes() const { return ranks_->traffic(Collective::Send).sent_bytes; }
 

@@ -1,11 +1,7 @@
 #include "train/run_save.h"
 
-#include <filesystem>
 #include <utility>
 
-#include "base/file.h"
-#include "base/remove_folder.h"
-#include "checkpoint/hosts_record.h"
 #include "checkpoint/snapshot.h"
 #include "comm/gather_text.h"
 #include "train/run_state.h"
@@ -33,18 +29,6 @@ Result<std::vector<std::string>> agree_on(Group& ranks, const Result<std::string
   return texts;
 }
 
-// Removes all other folders beside these two. Other ranks remove their shards from those folders at
-// the same time (MemoryShards).
-void keep_alone(const std::string& newest, const std::string& begun) {
-  namespace fs = std::filesystem;
-  std::error_code error, ignored;
-  for (fs::directory_iterator it(fs::path(newest).parent_path(), error), end; !error && it != end;
-       it.increment(error)) {
-    const bool is_older = it->is_directory(ignored) && it->path() != newest && it->path() != begun;
-    if (is_older) remove_folder(it->path().string());
-  }
-}
-
 }  // namespace
 
 RunSave::RunSave(Engine& engine, Group& ranks, SaveRequest request, SaveMode mode)
@@ -52,7 +36,7 @@ RunSave::RunSave(Engine& engine, Group& ranks, SaveRequest request, SaveMode mod
       ranks_(ranks),
       request_(std::move(request)),
       mode_(mode),
-      pieces_(mode == SaveMode::Memory ? std::vector<TensorPiece>() : checkpoint_pieces(engine)) {
+      pieces_(checkpoint_pieces(engine)) {
   if (mode_ != SaveMode::Beside) copy_ = CopyState::Done;  // training stands still meanwhile
   if (mode_ == SaveMode::Wait) engine.verify_offload();
 }
@@ -72,15 +56,14 @@ SaveOptions RunSave::options(Progress& progress) const {
 }
 
 Status RunSave::publish(const std::function<Status()>& rename) const {
-  const bool is_memory = mode_ == SaveMode::Memory;
   ProgressPage& page = ranks_.page();
-  page.reach(is_memory ? CrashPoint::MemoryWritten : CrashPoint::DiskIndexed);
+  page.reach(CrashPoint::DiskIndexed);
   TRIREME_TRY_DONE(request_.publish ? request_.publish(rename) : rename());
-  page.reach(is_memory ? CrashPoint::MemoryCommitted : CrashPoint::DiskCommitted);
+  page.reach(CrashPoint::DiskCommitted);
   return Done{};
 }
 
-void RunSave::begin() { mode_ == SaveMode::Memory ? begin_in_memory() : begin_in(request_.root); }
+void RunSave::begin() { begin_in(request_.root); }
 
 // The keeper makes the temporary folder at once: that is short, and every rank needs its path.
 void RunSave::begin_in(const Result<std::string>& root) {
@@ -93,45 +76,13 @@ void RunSave::begin_in(const Result<std::string>& root) {
   ranks_.monitored_barrier();
   const Result<std::vector<std::string>> folders = agree_on(ranks_, begun);
   if (!folders.ok()) return fail(folders.error());
-  folder_ = (*folders)[size_t(keeper())];
+  folder_ = folders->front();
   enter(Phase::Write, [this](Progress& progress) { return write(progress); });
-}
-
-// Whatever needs an exchange of the ranks is exchanged at once: the path of each host's folder, and
-// the parts of the index.
-void RunSave::begin_in_memory() {
-  const MemoryPart& memory = *request_.memory;
-  const Status copied = copy_to_memory();
-  Result<std::string> folder = std::string();
-  if (is_keeper() && copied.ok()) {
-    folder = request_.root.ok()
-                 ? begin_checkpoint(*request_.root, step(), options(ranks_.progress()))
-                 : request_.root;
-  }
-  Result<std::string> own = folder;
-  if (!copied.ok()) own = copied.error();
-  if (own.ok()) own = *folder + "\n" + print_index_part(memory.state->index_part());
-  ranks_.monitored_barrier();
-  Result<std::vector<std::string>> texts = agree_on(ranks_, own);
-  if (!texts.ok()) {
-    if (is_keeper() && folder.ok()) abandon_checkpoint(*folder);
-    return fail(texts.error());
-  }
-  for (size_t rank = 0; rank < texts->size(); ++rank) {
-    std::string& text = (*texts)[rank];
-    const size_t end = text.find('\n');
-    if (int(rank) == keeper()) folder_ = text.substr(0, end);
-    memory_parts_.push_back(text.substr(end + 1));
-  }
-  ranks_.page().reach(CrashPoint::MemoryBegun);
-  enter(Phase::Write, [this](Progress& progress) { return write_in_memory(progress); });
 }
 
 void RunSave::enter(Phase phase, BackgroundJob::Function job) {
   phase_ = phase;
-  const bool is_beside =
-      mode_ == SaveMode::Beside || (mode_ == SaveMode::Memory && phase == Phase::Write);
-  if (is_beside) {
+  if (mode_ == SaveMode::Beside) {
     job_.start(std::move(job));
   } else {
     job_.run_here(job, ranks_.progress());
@@ -187,45 +138,6 @@ bool RunSave::a_copy_failed() const {
   return num_failed > 0;
 }
 
-// All threads that train take part. One thread that copies beside them would delay the step longer.
-Status RunSave::copy_to_memory() {
-  const MemoryPart& memory = *request_.memory;
-  if (memory.state->bytes() == 0) return Done{};
-  TRIREME_TRY(shard, memory.shards->begin(memory.state->bytes()));
-  memory.state->complete(shard, engine_.ctx().stream.team());
-  return memory.shards->take();
-}
-
-// Exchanges parity, by which the hosts protect each other's shards, and writes the rest.
-Result<std::string> RunSave::write_in_memory(Progress& progress) {
-  const MemoryPart& memory = *request_.memory;
-  Status named = Done{};
-  if (memory.state->bytes() > 0) named = memory.shards->finish(folder_, memory.state->file());
-  // The other ranks wait for this one, also if its shard has no name.
-  if (memory.protect) {
-    const Status is_protected = memory.protect(folder_, progress, is_abandoned_);
-    if (named.ok()) named = is_protected;
-  }
-  if (!named.ok()) return named.error();
-  return is_keeper() ? finish_in_memory(progress) : std::string();
-}
-
-Result<std::string> RunSave::finish_in_memory(Progress& progress) const {
-  const MemoryPart& memory = *request_.memory;
-  if (!memory.newest.empty()) keep_alone(memory.newest, folder_);
-  std::vector<IndexPart> index;
-  for (const std::string& text : memory_parts_) {
-    TRIREME_TRY(part, parse_index_part(text));
-    index.push_back(std::move(part));
-  }
-  SaveOptions how = options(progress);
-  how.on_index = [&](const std::string& text) {
-    return write_file_atomically(folder_ + "/" + kHostsFile, memory.record(text));
-  };
-  TRIREME_TRY_DONE(finish_checkpoint(folder_, request_.info, request_.attached, index, how));
-  return std::string();
-}
-
 Result<std::string> RunSave::write(Progress& progress) {
   copy();
   ranks_.page().reach(CrashPoint::DiskBegun);
@@ -238,7 +150,6 @@ Result<std::string> RunSave::write(Progress& progress) {
 Result<std::string> RunSave::commit(const std::vector<std::string>& parts,
                                     Progress& progress) const {
   if (!is_keeper()) return std::string();
-  if (mode_ == SaveMode::Memory) return publish_checkpoint(folder_, step(), options(progress));
   if (mode_ == SaveMode::Beside) yield_cores_to_training();
   std::vector<IndexPart> index;
   for (const std::string& text : parts) {
@@ -278,7 +189,7 @@ void RunSave::next_phase() {
       return commit(parts, progress);
     });
   }
-  result_ = (*texts)[size_t(keeper())];
+  result_ = texts->front();
   phase_ = Phase::Over;
 }
 

@@ -4,43 +4,23 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "checkpoint/background_job.h"
-#include "checkpoint/memory_shards.h"
 #include "checkpoint/save.h"
-#include "checkpoint/state_shard.h"
 #include "train/engine.h"
 
 namespace trireme {
 
-// How a rank takes part in a save into the memory of its host. Each host has a folder of its own.
-struct MemoryPart {
-  int keeper = 0;  // the rank that makes and commits the folder of this rank's host
-  std::string
-      newest;  // in the folder, beside which all older ones are removed; "": none is removed
-  // Returns the content of hosts.json for this index.
-  std::function<std::string(const std::string& index)> record;
-  MemoryShards* shards = nullptr;  // of this rank
-  StateShard* state = nullptr;     // what it writes there; some copies may be made already
-  // Every rank's job calls it once with the temporary folder, after its shard has its name there
-  // or could not get it. Absent: one host.
-  std::function<Status(const std::string& folder, Progress& progress,
-                       const std::atomic<bool>& is_abandoned)>
-      protect = {};
-};
-
-// What a save writes beside the tensors, and where it goes. The roots are used on rank 0,
-// or on the keeper of each host.
+// What a save writes beside the tensors, and where it goes. The roots are used on rank 0, and by
+// MemorySaver on every rank.
 struct SaveRequest {
   CheckpointInfo info;
   std::span<const AttachedFile> attached;  // borrowed until the save is over
   Result<std::string> root;   // the folder of checkpoints, or the error that there is none
   std::string fallback_root;  // used if saving to `root` fails; "": none
-  std::optional<MemoryPart> memory = std::nullopt;  // of SaveMode::Memory
   // Makes the finished checkpoint visible, see SaveOptions; empty: nothing is asked.
   std::function<Status(const std::function<Status()>&)> publish = {};
 };
@@ -48,9 +28,6 @@ struct SaveRequest {
 enum class SaveMode {
   Wait,    // training stands still, and tensors are written from where they are
   Beside,  // they are copied beside the next step, and written while training continues
-  // Training stands still while all threads of the rank copy what the update has not copied. The
-  // rest of the work is done beside the next step.
-  Memory,
 };
 
 // One save by all ranks of a group, which call its functions in the same order. Each rank's job
@@ -76,7 +53,7 @@ class RunSave {
   // Waits for all phases until the save is over.
   void finish();
 
-  // The path of the checkpoint, on this rank's host, or the error of the first rank that failed.
+  // The path of the checkpoint, or the error of the first rank that failed.
   // All ranks succeed or fail with the same error. It is valid once the save is over.
   const Result<std::string>& result() const { return result_; }
   // Why the fallback is used, or "".
@@ -87,11 +64,9 @@ class RunSave {
   // If the copy has failed, pieces_ are those of the live tensors, which the next step changes.
   enum class CopyState { Pending, Done, Failed };
 
-  // The rank that makes and commits the folder.
-  int keeper() const { return request_.memory ? request_.memory->keeper : 0; }
-  bool is_keeper() const { return ranks_.rank() == keeper(); }
+  // The first rank makes and commits the folder.
+  bool is_keeper() const { return ranks_.rank() == 0; }
   void begin_in(const Result<std::string>& root);
-  void begin_in_memory();
   void enter(Phase phase, BackgroundJob::Function job);
   void next_phase();
   void fail(const Error& error);
@@ -100,9 +75,6 @@ class RunSave {
   Status publish(const std::function<Status()>& rename) const;
   class Reading;
   Result<std::string> write(Progress& progress);
-  Status copy_to_memory();
-  Result<std::string> write_in_memory(Progress& progress);
-  Result<std::string> finish_in_memory(Progress& progress) const;
   Result<std::string> commit(const std::vector<std::string>& parts, Progress& progress) const;
   void copy();
 
@@ -116,7 +88,6 @@ class RunSave {
   std::string failure_of_root_;
   Result<std::string> result_ = std::string();
   std::vector<TensorPiece> pieces_;
-  std::vector<std::string> memory_parts_;  // [rank] of the index, in SaveMode::Memory
   CopyState copy_ = CopyState::Pending;
   mutable std::mutex mutex_;  // of copy_, which the job changes
   std::condition_variable copied_;

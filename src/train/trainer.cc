@@ -80,6 +80,7 @@ Result<TrainEnd> Trainer::run(TrainPosition position) {
   Result<TrainEnd> end = run_steps();
   // The checkpoint that is still being written is waited for. If it is the last one, the run fails
   // with it.
+  if (memory_saver_ != nullptr) memory_saver_->finish();  // all ranks end alike
   const Status written = saver_->finish();
   if (end.ok() && !written.ok()) return written.error();
   return end;
@@ -96,7 +97,7 @@ Result<TrainEnd> Trainer::run_steps() {
     const StepReport report = run_step();
     page.enter(RankPhase::Save, monotonic_ns());
     saver_->advance();
-    if (memory_saver_ != nullptr) memory_saver_->finish();
+    tell_memory();
     tell_step(report);
     TRIREME_TRY_DONE(check_progress(report));
     TRIREME_TRY_DONE(checks_->verdict(report.step, saves_next()));
@@ -249,12 +250,7 @@ StepReport Trainer::run_step() {
     report.mtp_loss = predictions > 0.0 ? result.ahead_loss_sum / predictions : 0.0;
   }
   report.tokens_per_s = double(plan.tokens_per_step()) / report.step_s;
-  if (parts_.peak_flops > 0.0) {
-    const double flops_per_s = report.tokens_per_s * plan.flops_per_token.total();
-    // A step that beats the ceiling shows that it was measured while others took the cores.
-    parts_.peak_flops = std::max(parts_.peak_flops, flops_per_s);
-    report.mfu = flops_per_s / parts_.peak_flops;
-  }
+  count_mfu(report);
 
   position_.step = report.step;
   position_.next_sample += uint64_t(plan.global_sequences);
@@ -269,6 +265,37 @@ StepReport Trainer::run_step() {
   step_seconds_.push_back(report.step_s);
   last_loss_ = report.loss;
   return report;
+}
+
+void Trainer::count_mfu(StepReport& report) {
+  if (parts_.peak_flops <= 0.0) return;
+  const double flops_per_s = report.tokens_per_s * parts_.plan.flops_per_token.total();
+  if (flops_per_s > parts_.peak_flops) raise_peak(report.step, flops_per_s);
+  report.mfu = flops_per_s / parts_.peak_flops;
+}
+
+// The ceiling was measured while others took the cores. A step is slower than the true ceiling, so
+// this is measured again, a few times at most.
+void Trainer::raise_peak(int64_t step, double flops_per_s) {
+  constexpr int kMostMeasured = 3;
+  const double before = std::exchange(parts_.peak_flops, flops_per_s);
+  const bool measures = parts_.measure_peak && num_peaks_measured_ < kMostMeasured;
+  if (measures) {
+    ++num_peaks_measured_;
+    parts_.peak_flops = std::max(flops_per_s, parts_.measure_peak());
+  }
+  if (raised_peak_) return;
+  raised_peak_ = {.step = step, .before = before};
+  const bool is_step = parts_.peak_flops == flops_per_s;
+  for (RunObserver* observer : parts_.observers) {
+    observer->on_message(fmt::format(
+        "step {} computed {:.1f} GFLOP/s, more than the ceiling of {:.1f} GFLOP/s that was "
+        "measured "
+        "at the start while others took the cores. The ceiling was raised to {:.1f} GFLOP/s, {}; "
+        "MFU is computed with it from now on",
+        step, flops_per_s * 1e-9, before * 1e-9, parts_.peak_flops * 1e-9,
+        is_step ? "the rate of this step" : "which was measured now"));
+  }
 }
 
 // `saving_s`: how long the step itself stood still for a save.

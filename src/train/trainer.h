@@ -43,6 +43,9 @@ struct TrainerParts {
   Validation kept_best = {};
   // The ceiling by which MFU is computed: measured, and raised by every step that beats it.
   double peak_flops = 0.0;
+  // Measures the ceiling again, after a step has beaten it; absent: the rate of the step becomes
+  // the ceiling.
+  std::function<double()> measure_peak = {};
   const std::atomic<int>& stop_signals;  // 1: finish the step, save and stop
   // Checked in addition to the signals; absent: never.
   std::function<bool()> must_stop = {};
@@ -78,6 +81,7 @@ class Trainer {
   // `request` says what a checkpoint of a position contains beside the tensors, and where it goes.
   static Result<Trainer> make(TrainerParts parts, CheckpointSaver::MakeRequest request);
   double peak_flops() const { return parts_.peak_flops; }
+  const std::optional<RaisedPeak>& raised_peak() const { return raised_peak_; }
 
   // Trains from `position` to the last step, or until it is stopped. If a save for which training
   // waits fails, or the last one, the run fails.
@@ -108,6 +112,9 @@ class Trainer {
   void skip_left_out();
   StepReport run_step();
   void divide_time(double saving_s, StepReport& report);
+  void count_mfu(StepReport& report);
+  // A step has computed faster than the ceiling.
+  void raise_peak(int64_t step, double flops_per_s);
   // The gradient of a part of the coming step, if its noise is to be measured.
   std::optional<GradNorm> measure_small_batch();
   void tell_step(const StepReport& report);
@@ -138,6 +145,8 @@ class Trainer {
   Status save_last_checkpoint();  // Runtime error if the last step has no checkpoint
   bool saves_in_memory_after(int64_t step) const;
   void begin_memory_checkpoint();
+  // Tells the observers of a checkpoint in memory that became complete.
+  void tell_memory();
   // The ranks tell each other what they have measured, and agree on the intervals of saves.
   void agree_on_intervals();
   void tell_ranks(const std::vector<RankWord>& words);
@@ -161,6 +170,9 @@ class Trainer {
   ValidationWatch validations_;
   BestSaves best_saves_;
   SaveSchedule disk_saves_, memory_saves_;
+  int64_t told_memory_step_ = -1;
+  std::optional<RaisedPeak> raised_peak_;
+  int num_peaks_measured_ = 0;               // since the start
   int64_t agree_at_ = 0;                     // step
   double compute_s_ = 0.0;                   // of the steps since ranks have agreed
   double exposed_s_ = 0.0, bubble_s_ = 0.0;  // likewise

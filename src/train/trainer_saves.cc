@@ -48,8 +48,15 @@ bool Trainer::saves_in_memory_after(int64_t step) const {
 void Trainer::begin_memory_checkpoint() {
   if (memory_saver_ == nullptr || !std::isfinite(last_loss_)) return;
   if (!saves_in_memory_after(position_.step)) return;
-  memory_saver_->start(position_);
-  memory_saves_.note_save(position_.step);
+  if (memory_saver_->start(position_)) memory_saves_.note_save(position_.step);
+}
+
+void Trainer::tell_memory() {
+  if (memory_saver_ == nullptr || memory_saver_->newest_step() == told_memory_step_) return;
+  told_memory_step_ = memory_saver_->newest_step();
+  for (RunObserver* observer : parts_.observers) {
+    observer->on_memory_checkpoint({told_memory_step_, memory_saver_->most_redone()});
+  }
 }
 
 double Trainer::saving_s() const {
@@ -96,6 +103,9 @@ SaveCounts Trainer::saves() const {
     counts.in_memory = memory_saver_->saved();
     counts.memory_stall_s = memory_saver_->stall_s();
     counts.memory_sent_bytes = memory_saver_->sent_bytes();
+    counts.memory_skipped = memory_saver_->skipped();
+    counts.memory_most_apart = memory_saver_->most_apart();
+    counts.memory_most_redone = memory_saver_->most_redone();
   }
   return counts;
 }

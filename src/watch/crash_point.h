@@ -19,7 +19,7 @@ enum class CrashPoint : uint32_t {
   Recover,
   Leave,
   BeforeUpdate,     // the gradients are complete, and the former checkpoint in memory is committed
-  MemoryBegun,      // a checkpoint in memory has its folder
+  MemoryBegun,      // all ranks have the tensors of a checkpoint in memory, and nothing names it
   MemoryWritten,    // it is complete, but has no name that a reader would look for
   MemoryCommitted,  // it has this name, and training does not know it yet
   DiskBegun,        // the tensors were copied for a checkpoint on disk

@@ -5,10 +5,7 @@
 set -uo pipefail
 trireme=$1
 configs=$2
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/job_folder.sh"
 
 # In a file above 64 MiB, chunks are verified when they are read, so the run finds the damage. Of
 # the first 140 samples, only number 55 lies in chunk 73. ASCII in UTF-16 gives tokens of two bytes.
@@ -24,9 +21,6 @@ run=("$trireme" launch "$configs/tiny-gpt2.toml" --ranks 2 --set run.threads_per
      --set batch.global_sequences=4 --set model.vocab_size=512 --set data.source=files)
 good=(--set data.train="$folder/good/train.tok")
 bad=(--set data.train="$folder/bad/train.tok")
-numbers() {
-  grep '"event":"train"' "$folder/$1/metrics.jsonl" | grep -oE '"(step|loss|grad_norm)":[^,]*'
-}
 key() { grep -oE "\"$2\":[^,}]*" <<<"$1" | head -1 | cut -d: -f2; }
 
 "${run[@]}" "${bad[@]}" --out "$folder/ends" 2>"$folder/log"

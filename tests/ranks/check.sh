@@ -4,12 +4,10 @@
 set -uo pipefail
 trireme=$1
 configs=$2
-folder=$(mktemp -d)
+. "$(dirname "$0")/job_folder.sh"
 cgroup=/sys/fs/cgroup/cpu/trireme-check
 [[ -f /sys/fs/cgroup/cgroup.controllers ]] && cgroup=/sys/fs/cgroup/trireme-check
 trap 'rmdir $cgroup 2>/dev/null; rm -rf "$folder"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
 
 check=("$trireme" launch "$configs/tiny-gpt2.toml" --check --set run.threads_per_rank=1
        --set batch.global_sequences=6)

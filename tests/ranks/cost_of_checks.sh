@@ -9,8 +9,7 @@ trireme=$1
 configs=$2
 steps=${3:-1000}
 S=${4:-20} R=${5:-200} P=${6:-50} E=${7:-1000}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/job_folder.sh"
 
 # trains NAME [OPTIONS]
 trains() {

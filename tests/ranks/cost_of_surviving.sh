@@ -17,8 +17,7 @@ steps=${4:-24}
 cases=("${@:5}")
 ((${#cases[@]} > 0)) ||
   cases=(6x384-8x256:1 6x384-8x256:2 gpt2-124m-1x1024:1 gpt2-124m-1x1024:2)
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/job_folder.sh"
 cores=$(nproc)
 failed=0
 counted=0

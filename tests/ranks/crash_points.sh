@@ -13,10 +13,7 @@ if (($# < 3)); then
   steps=400
 fi
 seed=${4:-1}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/job_folder.sh"
 
 common=("$configs/tiny-gpt2.toml" --ranks 4 --set run.threads_per_rank=1
         --set run.reproducible=layout --set model.layers=1 --set batch.global_sequences=4
@@ -30,6 +27,19 @@ for ((round = 0; round < rounds; round++)); do
   grep -q '"good": true' "$folder/json" || fail "round $round: the points were not survived"
   ((failed == 0)) || { cat "$folder/json" "$folder/log"; break; }
   grep -m1 -E '^  "survived": [0-9]' "$folder/json"
+done
+
+# A rank dies after the last step, before the first one has written summary.json. The next epoch has
+# nothing left to train, and writes it from the metrics.
+"$trireme" chaos "$configs/tiny-gpt2.toml" --ranks 2 --set run.threads_per_rank=1 \
+  --set model.layers=1 --set checkpoint.every=20 --steps 40 --mtbf 0.1 \
+  --faults point --points leave --out "$folder/late" --json >"$folder/json" 2>"$folder/log"
+grep -q '"good": true' "$folder/json" || fail "after the last step: $(<"$folder/json")"
+key() { sed -nE "s/^  \"$2\": *([^,]*),?\$/\1/p" "$folder/late/$1/summary.json"; }
+[[ $(key storm from_metrics) == true ]] || fail "no late summary: $(<"$folder/late/storm.log")"
+for name in end steps final_loss; do
+  [[ $(key storm $name) == "$(key oracle $name)" ]] ||
+    fail "$name of a late summary: $(key storm $name), not $(key oracle $name)"
 done
 
 # A rank dies at the end of a run that run.stop_after ends. The run counts as stopped, and not as

@@ -6,18 +6,12 @@
 set -uo pipefail
 trireme=$1
 configs=$2
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/job_folder.sh"
 
 steps=60
 run=("$trireme" launch "$configs/tiny-gpt2.toml" --ranks 2 --set run.threads_per_rank=1
      --set run.reproducible=layout --set run.steps=$steps --set batch.global_sequences=4
      --set model.layers=1 --set checkpoint.every=10 --set checkpoint.keep=9)
-numbers() {
-  grep '"event":"train"' "$folder/$1/metrics.jsonl" | grep -oE '"(step|loss|grad_norm)":[^,]*'
-}
 key() { grep -oE "\"$2\":[^,}]*" <<<"$1" | head -1 | cut -d: -f2; }
 
 "${run[@]}" --out "$folder/calm" 2>"$folder/log" || fail "the calm run: $(<"$folder/log")"

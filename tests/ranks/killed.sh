@@ -5,10 +5,7 @@
 set -euo pipefail
 source "$(dirname "$0")/mpirun.sh"
 configs=$3
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/job_folder.sh"
 
 common=("$configs/tiny-gpt2.toml" --set run.threads_per_rank=1 --set checkpoint.every=5
         --set run.reproducible=layout)

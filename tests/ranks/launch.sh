@@ -4,10 +4,7 @@
 set -uo pipefail
 trireme=$1
 configs=$2
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/job_folder.sh"
 
 # start NAME [OPTION...]: an endless run of two ranks; sets agent and pids, in the order of the
 # ranks.

@@ -5,19 +5,13 @@ set -uo pipefail
 source "${0%/*}/mpirun.sh" "$1" "$2"
 trireme=$1
 configs=$3
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/job_folder.sh"
 . "$(dirname "$0")/times.sh"
 
 common=("$configs/tiny-gpt2.toml" --set run.threads_per_rank=1 --set run.reproducible=layout
         --set run.steps=100000 --set model.layers=2 --set batch.global_sequences=6)
 run=("$trireme" launch "${common[@]}" --set run.backend=mpi --mpirun "${launch[*]}" --ranks 3
      --set checkpoint.memory_every=1)
-numbers() {
-  grep '"event":"train"' "$folder/$1/metrics.jsonl" | grep -oE '"(step|loss|grad_norm)":[^,]*'
-}
 weights() {
   "$trireme" checkpoint export "$folder/$1" --format hf --out "$folder/weights-of-$1" \
     >/dev/null 2>&1 || { echo "$1 has none"; return; }
@@ -28,13 +22,6 @@ step_of() {
     grep -oE '"step":[0-9]+' | tr -dc 0-9
 }
 restarts() { cat "$folder/$1/metrics.jsonl" 2>/dev/null | grep -c '"event":"restart"'; }
-reaches() {
-  for ((i = 0; i < 1000; i++)); do
-    grep -q "\"train\",\"step\":$1," "$folder/$2/metrics.jsonl" 2>/dev/null && return
-    sleep 0.02
-  done
-  fail "$2 has not reached step $1"
-}
 pid_of_rank() {
   "$trireme" status "$folder/$1" --json 2>/dev/null | grep -oE '"rank":'"$2"',[^}]*' |
     grep -oE '"pid":[0-9]+' | tr -dc 0-9

@@ -9,10 +9,7 @@ trireme=$1
 configs=$2
 kills=${3:-30}
 shift 3
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/job_folder.sh"
 restarts() { grep -c '"event":"restart"' "$folder/run/metrics.jsonl" 2>/dev/null || true; }
 
 for ranks in "${@:-4}"; do

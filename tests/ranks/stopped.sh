@@ -5,9 +5,7 @@ set -u
 source "$(dirname "$0")/mpirun.sh"
 configs=$3
 attempts=${4:-3}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-failed=0
+. "$(dirname "$0")/job_folder.sh"
 
 # Every rank writes its process number.
 trireme=$PROGRAM

@@ -8,10 +8,7 @@ trireme=$1
 configs=$2
 faults=${3:-5}
 seed=${4:-1}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/job_folder.sh"
 
 common=("$configs/tiny-gpt2.toml" --ranks 4 --set run.threads_per_rank=1
         --set run.reproducible=layout --set model.layers=1 --set batch.global_sequences=4

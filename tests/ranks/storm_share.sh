@@ -7,8 +7,7 @@ configs=$2
 seconds=${3:-3600}
 interval=${4:-15}
 seed=${5:-1}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/job_folder.sh"
 
 "$trireme" chaos "$configs/tiny-gpt2.toml" --ranks 4 --set run.threads_per_rank=1 \
   --set checkpoint.every=50 --set checkpoint.keep=2 --set run.steps=10000000 \

@@ -4,19 +4,14 @@
 set -uo pipefail
 trireme=$1
 configs=$2
-folder=$(mktemp -d)
+. "$(dirname "$0")/job_folder.sh"
 mkdir "$folder/disk"
 trap 'umount "$folder/disk" 2>/dev/null; rm -rf "$folder"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
 
 steps=150
 run=("$trireme" launch "$configs/tiny-gpt2.toml" --set run.threads_per_rank=1
      --set checkpoint.every=5 --set checkpoint.keep=2 --set run.reproducible=layout
      --set run.steps=$steps --set model.layers=2 --set batch.global_sequences=4)
-numbers() {
-  grep '"event":"train"' "$folder/$1/metrics.jsonl" | grep -oE '"(step|loss|grad_norm)":[^,]*'
-}
 # The last weights, whatever layout has written them.
 weights() {
   rm -rf "$folder/weights-of-${1/\//-}"
@@ -24,15 +19,6 @@ weights() {
     --format hf --out "$folder/weights-of-${1/\//-}" >/dev/null 2>&1 ||
     { echo "$1 has none"; return; }
   sha256sum <"$folder/weights-of-${1/\//-}/model.safetensors"
-}
-restarts() { grep -c '"event":"restart"' "$folder/$1/metrics.jsonl" 2>/dev/null; }
-# reaches STEP OUT: waits until the run has done a step.
-reaches() {
-  for ((i = 0; i < 500; i++)); do
-    grep -q "\"train\",\"step\":$1," "$folder/$2/metrics.jsonl" 2>/dev/null && return
-    sleep 0.02
-  done
-  fail "$2 has not reached step $1"
 }
 
 # A failure that comes again after the same step ends the run with its cause.

@@ -5,8 +5,7 @@ set -euo pipefail
 source "$(dirname "$0")/mpirun.sh"
 configs=$3
 every=${4:-1}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+. "$(dirname "$0")/job_folder.sh"
 
 numbers() { grep '"event":"train"' "$1/metrics.jsonl" | grep -oE '"(loss|grad_norm)":[^,]*'; }
 

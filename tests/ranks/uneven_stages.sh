@@ -5,27 +5,13 @@
 set -uo pipefail
 trireme=$1
 configs=$2
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/job_folder.sh"
 
 steps=90
 run=("$configs/tiny-llama.toml" --set run.threads_per_rank=1 --set run.reproducible=layout
      --set checkpoint.every=5 --set checkpoint.keep=2 --set run.steps=$steps --set model.layers=3
      --set model.tied_head=false --set batch.global_sequences=4 --set parallel.pp=2
      --set parallel.dp=2 --set parallel.stage_dp=2,1 --set parallel.order=tp,cp,dp,pp)
-numbers() {
-  grep '"event":"train"' "$folder/$1/metrics.jsonl" | grep -oE '"(step|loss|grad_norm)":[^,]*'
-}
-restarts() { grep -c '"event":"restart"' "$folder/$1/metrics.jsonl" 2>/dev/null; }
-reaches() {  # reaches STEP OUT: waits until the run has done a step
-  for ((i = 0; i < 1500; i++)); do
-    grep -q "\"train\",\"step\":$1," "$folder/$2/metrics.jsonl" 2>/dev/null && return
-    sleep 0.02
-  done
-  fail "$2 has not reached step $1"
-}
 # kill_rank NUMBER OUT STEP: kills a rank of the agent once the run has done the step.
 kill_rank() {
   reaches "$3" "$2"

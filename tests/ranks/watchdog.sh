@@ -6,10 +6,7 @@ program=$1
 trireme=$2
 configs=$3
 all=${4:-}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/job_folder.sh"
 . "$(dirname "$0")/times.sh"
 
 # hangs HOW RANKS: the last rank but one is killed long before the deadline of 60 s.

@@ -1,0 +1,25 @@
+# Sourced by scripts that run jobs: a folder for them, which goes with the script, and looking at
+# the jobs whose folders lie in it. `failed` is the exit code.
+folder=$(mktemp -d)
+failed=0
+trap 'rm -rf "$folder"' EXIT
+fail() { echo "FAILED: $*"; failed=1; }
+
+# All numbers of all steps of a job.
+numbers() {
+  grep '"event":"train"' "$folder/$1/metrics.jsonl" | grep -oE '"(step|loss|grad_norm)":[^,]*'
+}
+restart() { grep '"event":"restart"' "$folder/$1/metrics.jsonl" 2>/dev/null | tail -1; }
+restarts() { grep -c '"event":"restart"' "$folder/$1/metrics.jsonl" 2>/dev/null; }
+# until_has TEXT COMMAND...: waits until the output of the command has the text.
+until_has() {
+  local text=$1 i
+  for ((i = 0; i < 1500; i++)); do
+    # No pipe: a command that has more to say when grep has found the text would count as failed.
+    grep -qE "$text" <("${@:2}" 2>/dev/null) && return
+    sleep 0.02
+  done
+  fail "no \"$text\" from ${*:2}"
+}
+# reaches STEP OUT: waits until the job has done a step.
+reaches() { until_has "\"train\",\"step\":$1," cat "$folder/$2/metrics.jsonl"; }
