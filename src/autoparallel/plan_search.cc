@@ -17,6 +17,7 @@
 #include "graph/model_graphs.h"
 #include "graph/work.h"
 #include "program/make_schedule.h"
+#include "schema/image_net.h"
 #include "sim/simulate.h"
 
 namespace trireme {
@@ -88,13 +89,21 @@ std::vector<int> mesh_sizes(const PlannedRun& run) {
 
 std::vector<int> operators_of(const PlannedRun& run) {
   std::vector<UnitWork> works;
-  const double stream_bytes = double(run.model.d_model);
-  works.push_back({0.0, 0.0});
+  const bool reads_images = run.model.reads_images();
+  // Numbers of a token or an image that a unit receives. The first unit of a net of images
+  // computes.
+  const auto border = [&](int64_t unit) {
+    return double(reads_images ? block_of(run.model, unit).features() : run.model.d_model);
+  };
+  const double first =
+      reads_images ? flops_per_token(embedding_graph(run.model), run.model).total() : 0.0;
+  works.push_back({first, 0.0});
   for (int64_t layer = 0; layer < run.model.layers; ++layer) {
     works.push_back(
-        {flops_per_token(layer_graph(run.model, layer), run.model).total(), stream_bytes});
+        {flops_per_token(layer_graph(run.model, layer), run.model).total(), border(layer + 1)});
   }
-  works.push_back({flops_per_token(head_graph(run.model), run.model).total(), stream_bytes});
+  works.push_back(
+      {flops_per_token(head_graph(run.model), run.model).total(), border(run.model.layers + 1)});
   const int most = int(std::min<int64_t>(run.model.layers, kMostOperators));
   for (double slack = 0.5;; slack *= 2.0) {  // the head may be more than one operator's work
     if (auto firsts = cluster_units(works, most, slack)) return *firsts;

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "autoparallel/planned_run.h"
+#include "autoparallel/split_plan.h"
+#include "autoparallel/stage_degrees.h"
 #include "planner/make_plan.h"
 #include "predict/predict.h"
+#include "schema/image_net.h"
 
 namespace trireme {
 namespace {
@@ -93,6 +96,24 @@ TEST(PlannedRun, RefusesRowsOfImages) {
   EXPECT_TRUE(planned_run(config, host_of(hardware), hardware).ok());
 }
 
+// Stages of a net of images send the images between two blocks, which are wider than what its head
+// reads. The prices of compiled plans take the widest ones, too.
+TEST(SplitPlan, MessagesOfImagesAreAsWideAsTheWidestBorder) {
+  RunConfig config;
+  config.model.family = ModelFamily::ConvNet;
+  config.model.layers = 3;
+  config.model.image_size = 32;
+  config.model.vocab_size = 10;
+  config.model.seq_len = 1;
+  config.data.source = DataSource::Synthetic;
+  config.batch.global_sequences = 8;
+  config.parallel.dp = 4;
+  const PlannedRun run = planned_run(config, host_of(small_cluster()), small_cluster()).value();
+  EXPECT_GT(largest_border(run.model), run.model.d_model);
+  const int64_t image_bytes = largest_border(run.model) * size_of(run.base.compute);
+  EXPECT_EQ(message_bytes(run, 4), double(4 * image_bytes));
+}
+
 TEST(StageSearch, LessMemoryAndMoreInFlightNeverMakeAStageFaster) {
   const RunConfig config = small_config(ModelFamily::Gpt2);
   double before = 0.0;
@@ -176,8 +197,10 @@ TEST(PlanSearch, APlanOfDataParallelStagesIsAConfigurationThatCompiles) {
   EXPECT_EQ(compiled.stages.front().num_layers, 2);
   EXPECT_GT(predicted_step_s(compiled, small_cluster()), 0.0);
   config.model.tied_head = true;
-  EXPECT_NE(runnable_config(plan, config, small_cluster()).error().message.find("tied head"),
+  const RunConfig tied = runnable_config(plan, config, small_cluster()).value();
+  EXPECT_NE(refuse_run(tied, host_of(small_cluster())).error().message.find("model.tied_head"),
             std::string::npos);
+  EXPECT_TRUE(refuse_run(runnable, host_of(small_cluster())).ok());
   // The embedding alone is no stage of a run.
   plan.stages = {data_parallel_stage(0, 1, 2), data_parallel_stage(1, units - 1, 1)};
   EXPECT_NE(runnable_config(plan, config, small_cluster()).error().message.find("stage 0 has no"),
@@ -232,6 +255,35 @@ TEST(PlanSearch, PlansByStageCompileAndHaveThePricesOfTheirRuns) {
   }
   EXPECT_GT(compiled, 0);
   EXPECT_LE(found.best.step_s, found.by_stage.front().step_s);
+}
+
+// A tied table lies in the first and in the last stage, which then have the same degrees. Without
+// it the best plans have others.
+TEST(PlanSearch, PlansByStageKeepTheRulesOfRuns) {
+  const Hardware hardware = small_cluster();
+  int unequal = 0, found_tied = 0;
+  for (const bool is_tied : {false, true}) {
+    for (const double memory : {4e9, 60e6, 40e6, 30e6}) {
+      RunConfig config = small_config(ModelFamily::Llama);
+      config.model.tied_head = is_tied;
+      config.model.layers = 5;
+      const PlannedRun run = run_with(config, memory);
+      for (const int64_t sequences : {int64_t{2}, int64_t{4}}) {
+        std::vector<FoundPlan> by_stage;
+        add_plans_by_stage(run, sequences, operators_of(run), by_stage);
+        for (const FoundPlan& plan : by_stage) {
+          const RunConfig runnable = runnable_config(plan, config, hardware).value();
+          const Result<SizedPlan> compiled = make_sized_plan(runnable, host_of(hardware));
+          ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+          const Mesh& mesh = compiled->plan.mesh;
+          const bool differ = !(mesh.at(0) == mesh.at(mesh.pp - 1));
+          (is_tied ? found_tied : unequal) += is_tied || differ ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(unequal, 0);
+  EXPECT_GT(found_tied, 0);
 }
 
 TEST(PlanSearch, TooLittleMemoryIsNamedAsWhatBinds) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "autoparallel/uneven_run.h"
+#include "compile/compile_plan.h"
 #include "planner/layout_choice.h"
 #include "planner/make_plan.h"
 #include "predict/predict.h"
@@ -73,7 +74,9 @@ Result<PlannedRun> planned_run(const RunConfig& config, const HostFacts& host,
                  .hardware = hardware,
                  .num_ranks = num_ranks,
                  .global_sequences = started.global_sequences,
-                 .recomputes = recomputes_of(config.memory.recompute)};
+                 .recomputes = recomputes_of(config.memory.recompute),
+                 .config = config,
+                 .host = facts};
   run.base.context_exchange = config.parallel.context;
   run.base.recompute = Recompute::None;
   const int64_t own = config.memory.limit_bytes > 0 ? config.memory.limit_bytes
@@ -99,16 +102,27 @@ Result<RunConfig> runnable_config(const FoundPlan& plan, const RunConfig& config
   return runnable;
 }
 
-std::optional<RunnablePlan> best_runnable(const std::vector<FoundPlan>& uniforms,
+Status refuse_run(const RunConfig& config, const HostFacts& host) {
+  TRIREME_TRY(plan, start_plan(config, host));
+  PlanParts parts;
+  return outline_pipeline(plan, parts);
+}
+
+Result<RunnablePlan> compile_found(const FoundPlan& plan, const RunConfig& config,
+                                   const HostFacts& host, const Hardware& hardware) {
+  TRIREME_TRY(runnable, runnable_config(plan, config, hardware));
+  const Result<RunPlan> compiled = make_plan(runnable, host);
+  if (!compiled.ok()) return with_context(compiled.error(), "this plan cannot run");
+  return RunnablePlan{plan, runnable, predicted_step_s(*compiled, hardware),
+                      compiled->largest().memory.arena_bytes};
+}
+
+std::optional<RunnablePlan> best_runnable(const std::vector<FoundPlan>& plans,
                                           const RunConfig& config, const HostFacts& host,
                                           const Hardware& hardware) {
-  for (const FoundPlan& uniform : uniforms) {
-    const Result<RunConfig> runnable = runnable_config(uniform, config, hardware);
-    if (!runnable.ok()) continue;
-    const Result<RunPlan> plan = make_plan(*runnable, host);
-    if (!plan.ok()) continue;
-    return RunnablePlan{uniform, *runnable, predicted_step_s(*plan, hardware),
-                        plan->largest().memory.arena_bytes};
+  for (const FoundPlan& plan : plans) {
+    Result<RunnablePlan> compiled = compile_found(plan, config, host, hardware);
+    if (compiled.ok()) return std::move(*compiled);
   }
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 #include "autoparallel/pipeline_search.h"
 #include "base/check.h"
 #include "compile/link_cost.h"
+#include "schema/image_net.h"
 
 namespace trireme {
 namespace {
@@ -22,7 +23,9 @@ double message_seconds(const PlannedRun& run, int64_t sequences, int ranks) {
 }  // namespace
 
 double message_bytes(const PlannedRun& run, int64_t sequences) {
-  return double(sequences * run.model.seq_len * run.model.d_model * size_of(run.base.compute));
+  const ModelSpec& model = run.model;
+  const int64_t width = model.reads_images() ? largest_border(model) : model.d_model;
+  return double(sequences * model.seq_len * width * size_of(run.base.compute));
 }
 
 StageSource by_op(ClusterStages& search) {

@@ -31,7 +31,8 @@ std::optional<FoundPlan> split_plan(const PlannedRun& run, const ClusterStages& 
                                     const StageSource& source, const std::vector<int>& operators,
                                     bool counts_messages);
 
-// Bytes of the residual stream of a micro-batch of so many sequences.
+// Bytes of the residual stream of a micro-batch of so many sequences; of images those of the widest
+// border between two units.
 double message_bytes(const PlannedRun& run, int64_t sequences);
 
 }  // namespace trireme

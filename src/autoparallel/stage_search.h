@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autoparallel/stage_plan.h"
+#include "compile/run_plan.h"
 #include "schema/hardware.h"
 
 namespace trireme {
@@ -20,6 +21,9 @@ struct PlannedRun {
   int64_t global_sequences = 1;
   double memory_bytes = 0.0;  // of a rank
   std::vector<Recompute> recomputes = {Recompute::None};
+  // The configuration and the host whose rules a plan must keep to run (refuse_run).
+  RunConfig config = {};
+  HostFacts host = {};
 
   // Units are counted in the order of the model: the embedding, the layers, the head.
   int num_units() const { return int(model.layers) + 2; }

@@ -8,18 +8,9 @@
 #include <optional>
 
 #include "planner/layout_choice.h"
-#include "schema/model_spec.h"
 
 namespace trireme {
-namespace {
 
-// What the ranks of a stage share out, if it is the same for all its ops.
-struct StageDegrees {
-  PlaceDegrees degrees;
-  bool shares_rows = false;  // tp ranks share out the rows of the residual stream, too
-};
-
-// Returns nullopt if a run cannot have the roles.
 std::optional<StageDegrees> degrees_of(const StageMesh& mesh, const Roles& roles) {
   StageDegrees stage;
   bool has_whole_rows = false;
@@ -38,6 +29,8 @@ std::optional<StageDegrees> degrees_of(const StageMesh& mesh, const Roles& roles
   if (has_whole_rows && stage.shares_rows) return std::nullopt;
   return stage;
 }
+
+namespace {
 
 // Returns the roles that all ops of a stage have, or says which have others.
 Result<Roles> roles_of(const StagePlan& stage) {
@@ -93,8 +86,8 @@ void set_stage_layers(RunConfig& config, const FoundPlan& plan) {
 namespace {
 
 // Returns the degrees of all stages, or says what a run cannot have.
-Result<std::vector<StageDegrees>> degrees_of(const FoundPlan& plan, const ModelSpec& model) {
-  const std::vector<int> layers = layers_of_stages(plan, model.layers);
+Result<std::vector<StageDegrees>> degrees_of(const FoundPlan& plan, int64_t num_layers) {
+  const std::vector<int> layers = layers_of_stages(plan, num_layers);
   std::vector<StageDegrees> stages;
   std::optional<bool> shares_rows;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
@@ -112,12 +105,7 @@ Result<std::vector<StageDegrees>> degrees_of(const FoundPlan& plan, const ModelS
     }
     shares_rows = stage->shares_rows;
   }
-  const PlaceDegrees first = stages.front().degrees, last = stages.back().degrees;
-  if (!model.trains_tied_table() || first == last) return stages;
-  return infeasible(
-      fmt::format("the first and the last stage hold the table of a tied head, and they have tp {} "
-                  "x dp {} and tp {} x dp {}",
-                  first.tp, first.dp, last.tp, last.dp));
+  return stages;
 }
 
 // "1,2", or "" if all are the same.
@@ -130,9 +118,7 @@ std::string text_if_different(const std::vector<int>& degrees) {
 }  // namespace
 
 Result<RunConfig> uneven_config(const FoundPlan& plan, const RunConfig& config) {
-  ModelSpec model = with_defaults(config.model, 0);
-  model.frozen = config.optim.frozen;
-  TRIREME_TRY(stages, degrees_of(plan, model));
+  TRIREME_TRY(stages, degrees_of(plan, config.model.layers));
   std::vector<int> stage_tp, stage_dp;
   LayoutChoice layout;
   Mesh& mesh = layout.mesh;

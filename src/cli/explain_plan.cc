@@ -25,20 +25,25 @@ struct TimePart {
   std::string_view formula;
 };
 
-// Returns the times of the rank that all others wait for.
-StepTimes slowest_rank(const RunPlan& plan, const Hardware& hardware) {
-  StepTimes slowest;
-  for (const StepTimes& stage : predict_stages(plan, hardware)) {
-    if (stage.step > slowest.step) slowest = stage;
-  }
-  return slowest;
+// Returns the place of the pipeline that all others wait for.
+size_t slowest_place(const std::vector<StepTimes>& places) {
+  const auto slowest =
+      std::max_element(places.begin(), places.end(),
+                       [](const StepTimes& a, const StepTimes& b) { return a.step < b.step; });
+  return size_t(slowest - places.begin());
 }
 
 // Returns the parts of the slowest rank's step. Its compute is divided in the proportions of the
-// whole model.
+// units that it has, shared out among as many tp ranks as its place has.
 std::vector<TimePart> time_parts(const RunPlan& plan, const Hardware& hardware) {
-  const ComputeTimes whole = price_units(plan, hardware).of(whole_model(plan.model));
-  const StepTimes times = slowest_rank(plan, hardware);
+  const std::vector<StepTimes> places = predict_stages(plan, hardware);
+  const size_t place = slowest_place(places);
+  const PlanPrices prices = price_places(plan, hardware);
+  ComputeTimes whole;
+  for (const ChunkTables& chunk : plan.pipeline[place].chunks) {
+    whole += prices.at(plan.mesh, int(place)).of(chunk.stage);
+  }
+  const StepTimes& times = places[place];
   const double work_s = (times.compute - times.optimizer) / whole.total_s();
   return {{"matmuls", work_s * whole.products_s,
            "FLOPs of each product / (peak x matmul_share x depth / (depth + matmul_depth))"},

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/units.h"
 #include "cli/open_model.h"
 #include "cli/stop_texts.h"
@@ -79,9 +81,7 @@ std::string rate(int64_t num_tokens, double seconds) {
   return format_rate(double(num_tokens) / std::max(seconds, 1e-9)) + " tokens/s";
 }
 
-// Prints how fast prompts were read and tokens generated. `is_list`: the prompts are those of
-// --prompts.
-void print_speed(const std::vector<GenerateReport>& reports, bool is_list, std::ostream& out) {
+GenerateReport sum_of(const std::vector<GenerateReport>& reports) {
   GenerateReport sum;
   for (const GenerateReport& report : reports) {
     sum.prompt_tokens += report.prompt_tokens;
@@ -90,6 +90,25 @@ void print_speed(const std::vector<GenerateReport>& reports, bool is_list, std::
     sum.first_token_s += report.first_token_s;
     sum.decode_s += report.decode_s;
   }
+  return sum;
+}
+
+// The times of all prompts together, for the plans of `trireme serve-plan`.
+std::string speed_json(const std::vector<GenerateReport>& reports, int num_threads) {
+  const GenerateReport sum = sum_of(reports);
+  const nlohmann::ordered_json json = {{"prompts", reports.size()},
+                                       {"threads", num_threads},
+                                       {"prompt_tokens", sum.prompt_tokens},
+                                       {"first_token_s", sum.first_token_s},
+                                       {"decoded_tokens", sum.decoded_tokens},
+                                       {"decode_s", sum.decode_s}};
+  return json_text(json, 2) + "\n";
+}
+
+// Prints how fast prompts were read and tokens generated. `is_list`: the prompts are those of
+// --prompts.
+void print_speed(const std::vector<GenerateReport>& reports, bool is_list, std::ostream& out) {
+  const GenerateReport sum = sum_of(reports);
   if (sum.first_token_s > 0.0) {
     const std::string names = is_list ? fmt::format("{} prompts", reports.size()) : "prompt";
     out << fmt::format("{}: {} tokens, first token after {}{}: {}\n", names, sum.prompt_tokens,
@@ -167,6 +186,9 @@ Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
     io.out << stops.rest() << "\n" << std::flush;
   }
   print_speed(reports, is_list, io.err);
+  if (options.speed_file.empty()) return 0;
+  TRIREME_TRY_DONE(make_folders_of(options.speed_file));
+  TRIREME_TRY_DONE(write_file_atomically(options.speed_file, speed_json(reports, num_threads)));
   return 0;
 }
 

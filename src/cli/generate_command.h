@@ -25,6 +25,7 @@ struct GenerateOptions {
   std::vector<std::string> stops;  // the output ends before the first of these texts
   uint64_t seed = 0;               // of the first prompt; the next one has seed + 1
   int threads = 0;                 // 0: all cores
+  std::string speed_file;          // where the measured times are written as JSON; "": nowhere
 };
 
 // Streams text to `out`. Prints to `err` how fast the prompt was read and how fast the tokens after

@@ -6,9 +6,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "cli/command_fixture.h"
 #include "interchange/foreign_model.h"
 #include "tokenizer/bpe_tokenizer.h"
@@ -108,6 +110,41 @@ TEST_F(Generate, ReportsTheSpeedsOfPromptAndTextApart) {
   const CommandAnswer none = generate({"hf", "-p", "Once", "-n", "0"});
   EXPECT_EQ(none.out, "Once\n");
   EXPECT_NE(none.err.find("\ntext: 0 tokens\n"), std::string::npos) << none.err;
+}
+
+// serve-plan plans with the rate that generate has measured, and shows it beside the price.
+TEST_F(Generate, WritesASpeedWithWhichServePlanPlans) {
+  ASSERT_EQ(generate({"hf", "-p", "Once", "-n", "8", "--speed", "speeds/here.json"}).exit_code, 0);
+  const auto speed = parse_json(read_text_file("speeds/here.json").value());
+  EXPECT_EQ(speed.at("prompt_tokens"), 4);
+  EXPECT_EQ(speed.at("decoded_tokens"), 7);
+  const fs::path root = fs::weakly_canonical(before_ / kRoot);
+  std::ofstream("tiers.toml") << "[tiers.here]\n[workers.thread]\ntier = \"here\"\nworkers = 9\n"
+                              << "memory_bytes = 1e12\ncluster = \""
+                              << (root / "clusters" / "dgx-h100.toml").string() << "\"\n";
+  const std::string pipeline =
+      "[sources.users]\ntier = \"here\"\nitems_per_s = 0.001\n[operators.answer]\n"
+      "inputs = { users = 1.0 }\n[operators.answer.models.small]\nmodel = \"" +
+      (root / "models" / "gpt2-124m.toml").string() +
+      "\"\nprompt_tokens = 8\noutput_tokens = 14\nmeasured = { thread = \"speeds/here.json\" }\n";
+  std::ofstream("pipeline.toml") << pipeline;
+  const auto plan = [](const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"serve-plan", "pipeline.toml", "--tiers", "tiers.toml"};
+    args.insert(args.end(), more.begin(), more.end());
+    return answer_of(args);
+  };
+  const CommandAnswer planned = plan({"--json"});
+  ASSERT_EQ(planned.exit_code, 0) << planned.err;
+  const auto speeds = parse_json(planned.out).at("speeds").at(0);
+  const double request_s =
+      2.0 * speed.at("first_token_s").get<double>() + 2.0 * speed.at("decode_s").get<double>();
+  EXPECT_NEAR(speeds.at("items_per_s").at("thread").get<double>() * request_s, 1.0, 1e-9);
+  EXPECT_GT(speeds.at("priced_items_per_s").at("thread").get<double>(), 0.0);
+  EXPECT_NE(plan({}).out.find("(measured; priced "), std::string::npos) << plan({}).out;
+  std::ofstream("speeds/here.json") << "{}";
+  EXPECT_NE(plan({}).err.find("speeds/here.json: not a measurement with a prompt"),
+            std::string::npos)
+      << plan({}).err;
 }
 
 // Prompt K is drawn as if it were the only one, with the seed that lies K - 1 above.

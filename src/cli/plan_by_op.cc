@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "cli/search_by_op.h"
-#include "planner/make_plan.h"
 #include "schema/run_config_text.h"
 #include "session/session_data.h"
 
@@ -49,19 +48,15 @@ Result<int> run_search_by_op(const PlanOptions& options, const RunConfig& config
     TRIREME_TRY_DONE(make_folders_of(*options.graph));
     TRIREME_TRY_DONE(write_file_atomically(*options.graph, draw_stages(plan_by_op_picture(found))));
   }
-  const Result<RunConfig> best = found.runnable(), runnable = found.trainable();
+  const Result<RunConfig> best = found.runnable();
+  const std::optional<NamedPlan> written = found.trainable();
   const bool writes = !options.jobs.out.empty();
-  if (!best.ok() && !options.json && !(writes && !runnable.ok())) {
-    io.out << best.error().message << "\n";
-    if (writes) io.out << options.jobs.out << " has the plan with layers by speed\n";
-  }
+  if (writes && !written) return best.error();
+  if (!best.ok() && !options.json) io.out << best.error().message << "\n";
   if (!writes) return 0;
-  if (!runnable.ok()) return runnable.error();
-  // The memory of the search is simplified, so the run is compiled before it is offered.
-  const Result<RunPlan> plan = make_plan(*runnable, host);
-  if (!plan.ok()) return plan.error();
   TRIREME_TRY_DONE(make_folders_of(options.jobs.out));
-  TRIREME_TRY_DONE(write_file_atomically(options.jobs.out, to_toml(*runnable)));
+  TRIREME_TRY_DONE(write_file_atomically(options.jobs.out, to_toml(written->plan->config)));
+  if (!options.json) io.out << options.jobs.out << " has " << written->name << "\n";
   return 0;
 }
 

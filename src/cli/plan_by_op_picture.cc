@@ -49,11 +49,10 @@ StagesPicture plan_by_op_picture(const PlanByOp& found) {
     DrawnStage& drawn = picture.stages.emplace_back();
     drawn.units = units_text(found.run, stage.first_unit, stage.num_units);
     const RanksOfStage ranks = ranks_of_stage(found.run, rank, stage.num_ranks);
-    drawn.figures = fmt::format("ranks {} to {} ({}){}, {} a micro-batch, {} of {}", rank,
-                                rank + stage.num_ranks - 1, to_string(stage.mesh),
-                                ranks.devices.empty() ? "" : " of " + ranks.devices,
-                                format_seconds(stage.seconds), format_bytes(int64_t(stage.bytes)),
-                                format_bytes(int64_t(ranks.memory_bytes)));
+    drawn.figures =
+        fmt::format("ranks {} to {} ({}){}, {} a micro-batch, {}", rank, rank + stage.num_ranks - 1,
+                    to_string(stage.mesh), ranks.devices.empty() ? "" : " of " + ranks.devices,
+                    format_seconds(stage.seconds), memory_text(stage, ranks));
     drawn.first_rank = rank;
     drawn.num_ranks = stage.num_ranks;
     drawn.seconds = stage.seconds;

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "cli/command_fixture.h"
+#include "cli/search_by_op.h"
 #include "config/config_load.h"
 #include "schema/stage_counts.h"
 
@@ -64,6 +65,58 @@ TEST_F(PlanByOpTest, OnAMixedClusterTheFasterRankGetsMoreLayersAndThePlanTrains)
   const std::string priced = succeed({"plan", "plan.toml", "--cluster", "mixed.toml"});
   EXPECT_NE(priced.find("half as quick"), std::string::npos) << priced;
   succeed({"train", "plan.toml", "--set", "run.steps=1", "--out", "trained"});
+}
+
+// What --out has written is one of the plans that were printed, and the text names it.
+TEST_F(PlanByOpTest, TheTextNamesThePlanThatIsWritten) {
+  const std::string text = succeed(search({"--out", "plan.toml"}));
+  const auto json = parse_json(succeed(search({"--json"}))).at("alpa");
+  const std::string begin = "plan.toml has the plan with layers by speed\n";
+  EXPECT_NE(text.find(begin), std::string::npos) << text;
+  const RunConfig written =
+      load_config_text(read_text_file("plan.toml").value(), "plan.toml", {}).value().config;
+  EXPECT_NE(json.at("by_speed")
+                .at("set")
+                .get<std::string>()
+                .find("parallel.stage_layers=" + written.parallel.stage_layers),
+            std::string::npos)
+      << text;
+}
+
+RunnablePlan plan_of_seconds(double step_s) {
+  RunnablePlan plan;
+  plan.found.step_s = step_s;
+  return plan;
+}
+
+// Whatever plans a run can have, the fastest of them is offered under its own name.
+TEST(PlanByOp, TheFastestPlanThatRunsIsOffered) {
+  const PlannedRun run;
+  const RunConfig config;
+  const std::vector<std::string> names = {"the best uniform plan", "the plan with layers by speed",
+                                          "the plan with degrees by stage", "the plan by op"};
+  const Error refused = infeasible("this plan cannot run yet");
+  for (int there = 0; there < 16; ++there) {
+    for (int fastest = 0; fastest < 4; ++fastest) {
+      std::vector<std::optional<RunnablePlan>> plans(4);
+      for (int i = 0; i < 4; ++i) {
+        if ((there >> i & 1) != 0) plans[size_t(i)] = plan_of_seconds(i == fastest ? 1.0 : 2.0 + i);
+      }
+      const PlanByOp found{
+          run,      config,
+          {},       plans[3] ? Result<RunnablePlan>(*plans[3]) : Result<RunnablePlan>(refused),
+          plans[0], plans[1],
+          plans[2]};
+      const std::optional<NamedPlan> offered = found.trainable();
+      ASSERT_EQ(offered.has_value(), there != 0);
+      if (there == 0) continue;
+      int first = 0;
+      while (!plans[size_t(first)]) ++first;
+      const int expected = plans[size_t(fastest)] ? fastest : first;
+      EXPECT_EQ(offered->name, names[size_t(expected)]) << there << " " << fastest;
+      EXPECT_EQ(offered->plan->found.step_s, plans[size_t(expected)]->found.step_s);
+    }
+  }
 }
 
 TEST_F(PlanByOpTest, TheTextNamesTheDevicesOfStagesAndWhatLayersBySpeedGain) {

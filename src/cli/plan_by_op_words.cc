@@ -35,6 +35,12 @@ RanksOfStage ranks_of_stage(const PlannedRun& run, int first_rank, int num_ranks
   return ranks;
 }
 
+std::string memory_text(const StagePlan& stage, const RanksOfStage& ranks) {
+  const std::string needs = format_bytes(int64_t(stage.bytes));
+  if (ranks.memory_bytes == kImpossible) return needs;
+  return needs + " of " + format_bytes(int64_t(ranks.memory_bytes));
+}
+
 std::string sharding_text(const UnitWay& way) {
   std::string text = fmt::format("ZeRO {}", zero_level_of(way.sharding));
   if (way.recompute != Recompute::None) {

@@ -16,6 +16,9 @@ struct RanksOfStage {
   double memory_bytes;  // of the rank that has the least
 };
 RanksOfStage ranks_of_stage(const PlannedRun& run, int first_rank, int num_ranks);
+// Returns what a stage needs and what its ranks have, such as "79.5 GiB of 80.0 GiB"; only the
+// first if the memory of a rank is unknown.
+std::string memory_text(const StagePlan& stage, const RanksOfStage& ranks);
 // Returns what is done with the state of a unit and what it computes again, such as "ZeRO 3".
 std::string sharding_text(const UnitWay& way);
 // True if two stages differ only in their ranks and layers.

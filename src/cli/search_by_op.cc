@@ -44,12 +44,11 @@ std::string stages_text(const PlanByOp& found) {
   for (size_t s = 0; s < found.search.best.stages.size(); ++s) {
     const StagePlan& stage = found.search.best.stages[s];
     const RanksOfStage ranks = ranks_of_stage(found.run, rank, stage.num_ranks);
-    text += fmt::format("  stage {}: {} on ranks {} to {} ({}){}, {} a micro-batch, {} of {}\n", s,
+    text += fmt::format("  stage {}: {} on ranks {} to {} ({}){}, {} a micro-batch, {}\n", s,
                         units_text(found.run, stage.first_unit, stage.num_units), rank,
                         rank + stage.num_ranks - 1, to_string(stage.mesh),
                         ranks.devices.empty() ? "" : " of " + ranks.devices,
-                        format_seconds(stage.seconds), format_bytes(int64_t(stage.bytes)),
-                        format_bytes(int64_t(ranks.memory_bytes)));
+                        format_seconds(stage.seconds), memory_text(stage, ranks));
     rank += stage.num_ranks;
     if (before != nullptr && are_alike(*before, stage)) continue;
     before = &stage;
@@ -165,10 +164,27 @@ double PlanByOp::mfu(double step_s) const {
   return flops / step_s / peak;
 }
 
-Result<RunConfig> PlanByOp::trainable() const {
-  Result<RunConfig> best = runnable();
-  if (best.ok() || (!by_speed && !by_stage)) return best;
-  return faster_of(faster_of(uniform, by_speed), by_stage)->config;
+Result<RunConfig> PlanByOp::runnable() const {
+  if (!by_op.ok()) return by_op.error();
+  return by_op->config;
+}
+
+std::optional<NamedPlan> PlanByOp::trainable() const {
+  std::optional<NamedPlan> fastest;
+  const auto offer = [&](std::string_view name, const RunnablePlan* plan) {
+    if (plan == nullptr) return;
+    if (fastest && fastest->plan->found.step_s <= plan->found.step_s) return;
+    fastest = {name, plan};
+  };
+  const auto pointer_to = [](const std::optional<RunnablePlan>& plan) {
+    return plan ? &*plan : nullptr;
+  };
+  // Of equal plans the one with the most telling name comes first.
+  offer("the best uniform plan", pointer_to(uniform));
+  offer("the plan with layers by speed", pointer_to(by_speed));
+  offer("the plan with degrees by stage", pointer_to(by_stage));
+  offer("the plan by op", by_op.ok() ? &*by_op : nullptr);
+  return fastest;
 }
 
 Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
@@ -183,10 +199,14 @@ Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
   if (same && search.best.uniform) search.best = same->found;
   std::optional<RunnablePlan> by_stage = best_runnable(search.by_stage, config, host, run.hardware);
   if (by_stage && same && same->found.step_s <= by_stage->found.step_s) by_stage.reset();
+  Result<RunnablePlan> by_op = same && search.best.uniform
+                                   ? Result<RunnablePlan>(*same)
+                                   : compile_found(search.best, config, host, run.hardware);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   return PlanByOp{run,
                   config,
                   std::move(search),
+                  std::move(by_op),
                   std::move(uniform),
                   std::move(by_speed),
                   std::move(by_stage),

@@ -3,17 +3,25 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "autoparallel/planned_run.h"
 #include "observe/draw_stages.h"
 
 namespace trireme {
 
+// A plan that a run can have, and what it is called in texts.
+struct NamedPlan {
+  std::string_view name;  // "the best uniform plan"
+  const RunnablePlan* plan = nullptr;
+};
+
 // The result of `trireme plan --search alpa`.
 struct PlanByOp {
   const PlannedRun& run;
   const RunConfig& config;
   PlanSearch search;
+  Result<RunnablePlan> by_op;           // search.best, or why a run cannot have it
   std::optional<RunnablePlan> uniform;  // the best that runs today
   // On a mixed cluster the best of the same degrees in all stages that has more layers on faster
   // devices.
@@ -27,11 +35,10 @@ struct PlanByOp {
   double gain() const;
   // Returns the model FLOPs of a step of `step_s` seconds as a share of the peak of all ranks.
   double mfu(double step_s) const;
-  // The configuration that trains by the best plan, or why there is none.
-  Result<RunConfig> runnable() const { return runnable_config(search.best, config, run.hardware); }
-  // The configuration that trains by the best plan, or if a run cannot have it, by the faster one
-  // of by_speed and by_stage. Else the error of runnable().
-  Result<RunConfig> trainable() const;
+  // Returns the configuration that trains by the best plan, or why there is none.
+  Result<RunConfig> runnable() const;
+  // Returns the fastest of all plans that a run can have, or nullopt if there is none.
+  std::optional<NamedPlan> trainable() const;
 };
 
 // Searches the plan of a configuration op by op (docs/autoparallel.md).

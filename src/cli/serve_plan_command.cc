@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <ostream>
+#include <tuple>
 
 #include "base/units.h"
 #include "cli/serve_plan_json.h"
@@ -67,6 +68,14 @@ std::string speeds_text(const ServedPipeline& pipeline, const Tiers& tiers) {
         const bool runs = fits && speed != model.speeds.end();
         text +=
             fmt::format("  {} {}", kind.name, runs ? fmt::format("{:.3g}", speed->second) : "-");
+        const auto priced = model.priced.find(kind.name);
+        const bool is_measured = model.measured.contains(kind.name);
+        if (runs && priced != model.priced.end()) {
+          text += fmt::format(" ({}; priced {:.3g})", is_measured ? "measured" : "stated",
+                              priced->second);
+        } else if (runs && is_measured) {
+          text += " (measured)";
+        }
       }
       text += "\n";
     }
@@ -103,14 +112,24 @@ std::string curve_text(const ServedPipeline& pipeline, const CostCurve& curve) {
   return text;
 }
 
+std::string limits_text(const LatencyLimits& limits) {
+  std::string text;
+  if (limits.mean_s > 0.0) text += fmt::format(", mean at most {}", format_seconds(limits.mean_s));
+  if (limits.p95_s > 0.0) {
+    text += fmt::format(", 95 % at most {}", format_seconds(limits.p95_s));
+  }
+  return text.empty() ? text : "latency" + text.substr(1) + "\n";
+}
+
 std::string trial_text(const ServingTrialResult& trial) {
   if (trial.requests == 0)
     return "  This plan was not simulated, because a request becomes too many items.\n";
   return fmt::format(
       "  {:.4g} requests/s arrive, {:.4g} finish ({:.1f} %)\n"
-      "  latency: mean {}, half of them {}, 99 % at most {}\n",
+      "  latency: mean {}, half of them {}, 95 % at most {}, 99 % at most {}\n",
       trial.requests_per_s, trial.finished_per_s, 100.0 * trial.held_share,
-      format_seconds(trial.mean_s), format_seconds(trial.p50_s), format_seconds(trial.p99_s));
+      format_seconds(trial.mean_s), format_seconds(trial.p50_s), format_seconds(trial.p95_s),
+      format_seconds(trial.p99_s));
 }
 
 }  // namespace
@@ -126,6 +145,15 @@ Result<int> run_serve_plan(const ServePlanOptions& options, CommandIo& io) {
   }
   TRIREME_TRY(tiers, load_tiers(options.tiers));
   TRIREME_TRY(pipeline, load_pipeline(options.pipeline, tiers));
+  for (const auto& [option, limit, own] :
+       {std::tuple{"--mean-latency", &options.mean_latency_s, &pipeline.latency.mean_s},
+        std::tuple{"--p95-latency", &options.p95_latency_s, &pipeline.latency.p95_s}}) {
+    if (!*limit) continue;
+    if (!(**limit >= 0.0)) {
+      return usage(fmt::format("{} {:g} must be a number of seconds, at least 0", option, **limit));
+    }
+    *own = **limit;
+  }
   const double target = options.accuracy.value_or(pipeline.accuracy);
   const auto start = std::chrono::steady_clock::now();
   TRIREME_TRY(answer, plan_serving(pipeline, tiers, target));
@@ -144,14 +172,16 @@ Result<int> run_serve_plan(const ServePlanOptions& options, CommandIo& io) {
   const Deployment& deployment = answer.plan.deployment;
   io.out << fmt::format(
       "{}\n"
-      "accuracy {:.4f} of at least {:g}; {:.4g} per hour: workers {:.4g}, traffic {:.4g}\n\n{}\n{}"
+      "accuracy {:.4f} of at least {:g}; {:.4g} per hour: workers {:.4g}, traffic "
+      "{:.4g}\n{}\n{}\n{}"
       "compared with the workers of one tier\n{}\n"
-      "what accuracy costs per hour\n{}\n"
+      "what accuracy costs per hour{}\n{}\n"
       "simulated, at random arrivals\n{}\n"
       "search: {}, {} combinations of models, {} integer programs, {}\n",
       pipeline.name, askable(answer.plan.accuracy), target, deployment.cost_per_hour(),
-      deployment.workers_per_hour, deployment.traffic_per_hour, plan_text(pipeline, tiers, answer),
-      speeds_text(pipeline, tiers), compared_text(tiers, answer),
+      deployment.workers_per_hour, deployment.traffic_per_hour, limits_text(pipeline.latency),
+      plan_text(pipeline, tiers, answer), speeds_text(pipeline, tiers),
+      compared_text(tiers, answer), pipeline.latency.are_stated() ? ", whatever the latency" : "",
       curve_text(pipeline, answer.curve), trial_text(trial),
       answer.curve.is_exact ? "exact" : "not exact, there may be cheaper plans",
       answer.curve.combinations, answer.curve.placed, format_seconds(search_s));

@@ -12,8 +12,9 @@ namespace trireme {
 struct ServePlanOptions {
   std::string pipeline;
   std::string tiers;
-  std::optional<double> accuracy;  // by default that of the pipeline
-  uint64_t seed = 1;               // of the simulation
+  std::optional<double> accuracy;                       // by default that of the pipeline
+  std::optional<double> mean_latency_s, p95_latency_s;  // likewise
+  uint64_t seed = 1;                                    // of the simulation
   bool json = false;
   bool svg = false;
 };

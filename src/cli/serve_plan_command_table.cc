@@ -13,8 +13,10 @@ Command serve_plan_command() {
       .name = "serve-plan",
       .summary = "Choose models of a pipeline and place them on tiers of workers for least cost.",
       .details =
-          "The plan holds the rates of the sources and the accuracy, and its data flow only from "
-          "earlier tiers to later ones. If there is no such plan, the exit code is 3, and the "
+          "The plan holds the rates of the sources, the accuracy and the limits of latency, and "
+          "its "
+          "data flow only from earlier tiers to later ones. If there is no such plan, the exit "
+          "code is 3, and the "
           "message says what would be enough.",
       .arguments = {{.name = "PIPELINE.toml",
                      .doc = "sources, operators and the models that each of them can use",
@@ -29,6 +31,16 @@ Command serve_plan_command() {
                    .value_name = "A",
                    .doc = "the least accuracy, from 0 to 1; by default pipeline.accuracy",
                    .target = &options->accuracy},
+                  {.name = "mean-latency",
+                   .value_name = "S",
+                   .doc = "the longest mean latency of a request, in seconds; by default "
+                          "pipeline.mean_latency_s",
+                   .target = &options->mean_latency_s},
+                  {.name = "p95-latency",
+                   .value_name = "S",
+                   .doc = "the longest latency of all but the slowest 5 % of the requests, in "
+                          "seconds; by default pipeline.p95_latency_s",
+                   .target = &options->p95_latency_s},
                   {.name = "seed",
                    .letter = 's',
                    .value_name = "N",

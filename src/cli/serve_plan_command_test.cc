@@ -85,6 +85,19 @@ TEST(ServePlanCommand, CostsMoreForMoreAccuracy) {
   }
 }
 
+TEST(ServePlanCommand, ALatencyLimitIsKeptOrRefusedWithWhatWouldBeEnough) {
+  const auto free = parse_json(answer_of(serve_plan("video", {"--json"})).out);
+  const auto limited =
+      parse_json(answer_of(serve_plan("video", {"--json", "--p95-latency", "0.05"})).out);
+  EXPECT_LE(double(limited.at("simulation").at("latency_s").at("p95")), 0.05);
+  EXPECT_GT(double(free.at("simulation").at("latency_s").at("p95")), 0.05);
+  EXPECT_GT(double(limited.at("cost_per_hour")), double(free.at("cost_per_hour")));
+  const CommandAnswer refused = answer_of(serve_plan("video", {"--mean-latency", "0.0001"}));
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_NE(refused.err.find("pipeline.mean_latency_s = "), std::string::npos) << refused.err;
+  EXPECT_EQ(answer_of(serve_plan("video", {"--mean-latency", "-1"})).exit_code, 2);
+}
+
 TEST(ServePlanCommand, RefusesWhatCannotBe) {
   const CommandAnswer more = answer_of(serve_plan("video", {"--accuracy", "0.95"}));
   EXPECT_EQ(more.exit_code, 3);

@@ -29,6 +29,7 @@ Json speeds_json(const ServedPipeline& pipeline) {
                       {"model", model.name},
                       {"memory_bytes", model.memory_bytes},
                       {"items_per_s", speeds}});
+      if (!model.priced.empty()) list.back()["priced_items_per_s"] = model.priced;
     }
   }
   return list;
@@ -105,12 +106,14 @@ Json trial_json(const ServedPipeline& pipeline, const Tiers& tiers,
                      {"predicted", pool.predicted}});
   }
   if (trial.requests == 0) return nullptr;
-  return {{"requests_per_s", trial.requests_per_s},
-          {"finished_per_s", trial.finished_per_s},
-          {"held", trial.held_share},
-          {"waiting", trial.waiting},
-          {"latency_s", {{"mean", trial.mean_s}, {"p50", trial.p50_s}, {"p99", trial.p99_s}}},
-          {"pools", pools}};
+  return {
+      {"requests_per_s", trial.requests_per_s},
+      {"finished_per_s", trial.finished_per_s},
+      {"held", trial.held_share},
+      {"waiting", trial.waiting},
+      {"latency_s",
+       {{"mean", trial.mean_s}, {"p50", trial.p50_s}, {"p95", trial.p95_s}, {"p99", trial.p99_s}}},
+      {"pools", pools}};
 }
 
 }  // namespace

@@ -55,6 +55,17 @@ std::vector<RunConfig> layouts_to_fit() {
     c.parallel.tp = 3;  // the ranks have unequal parts of the tokens
     c.parallel.sequence = true;
   });
+  for (const char* stage_tp : {"1,2", "2,1"}) {  // the places have other degrees than parallel.tp
+    add(ModelFamily::Llama, [&](RunConfig& c) {
+      c.model.tied_head = false;
+      c.parallel.pp = 2;
+      c.parallel.tp = 2;
+      c.parallel.dp = 2;
+      c.parallel.stage_tp = stage_tp;
+      c.parallel.stage_dp = "2,1";
+      c.parallel.order = "tp,cp,dp,pp";
+    });
+  }
   add(ModelFamily::Llama, [](RunConfig& c) {
     c.parallel.pp = 2;
     c.parallel.schedule = ScheduleKind::Dualpipe;

@@ -4,6 +4,10 @@
 
 namespace trireme {
 
+double LatencyLimits::share(double mean, double p95) const {
+  return std::max(mean_s > 0.0 ? mean / mean_s : 0.0, p95_s > 0.0 ? p95 / p95_s : 0.0);
+}
+
 std::vector<double> ServedPipeline::rates() const {
   std::vector<double> rates;
   for (const Operator& one : operators) {

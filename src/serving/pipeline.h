@@ -39,6 +39,9 @@ struct ServedModel {
   double output_bytes = 0.0;             // of one item for the next operator
   std::map<std::string, double> speeds;  // by worker kind: items per second of one worker
   LanguageModelUse language_model = {};
+  // Of a language model, where the device is known and the speed is not the priced one.
+  std::map<std::string, double> priced = {};
+  std::map<std::string, std::string> measured = {};  // files by worker kind
 };
 
 // A step of the pipeline. Several inputs are joined: one item of each makes one request.
@@ -63,12 +66,24 @@ struct MeasuredCombination {
   double accuracy = 0.0;
 };
 
+// The longest latencies that are allowed, of all requests on average and of all but the slowest 5
+// %. 0: any.
+struct LatencyLimits {
+  double mean_s = 0.0;
+  double p95_s = 0.0;
+
+  bool are_stated() const { return mean_s > 0.0 || p95_s > 0.0; }
+  // The largest share of a limit that these latencies are; above 1 they break one.
+  double share(double mean, double p95) const;
+};
+
 // A graph of operators without cycles. Every operator stands behind those that it reads.
 struct ServedPipeline {
   std::string name;
   double accuracy = 0.0;     // the target
   double utilization = 0.8;  // the largest share of time for which workers and links may be busy
   AccuracyRule rule = AccuracyRule::Product;
+  LatencyLimits latency = {};
   std::vector<Source> sources;
   std::vector<Operator> operators;
   std::vector<MeasuredCombination> combinations;  // AccuracyRule::Measured

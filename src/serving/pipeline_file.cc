@@ -9,7 +9,7 @@
 #include "config/bounded_field.h"
 #include "config/config_load.h"
 #include "serving/file_keys.h"
-#include "serving/language_model_speed.h"
+#include "serving/language_model_file.h"
 #include "serving/serving_files.h"
 
 namespace trireme {
@@ -18,6 +18,7 @@ namespace {
 constexpr double kMostRate = 1e12;  // items per second
 constexpr double kMostItemBytes = 1e15;
 constexpr double kMostTokens = 1e8;
+constexpr double kMostLatency = 1e9;
 constexpr int64_t kMostOperators = 32;
 constexpr int64_t kMostModels = 64;
 
@@ -56,8 +57,11 @@ std::string did_you_mean(const std::string& name, const std::vector<std::string>
 }
 
 std::vector<BoundedField> pipeline_keys(ServedPipeline& pipeline) {
-  return {word_field("name", &pipeline.name), number_field("accuracy", &pipeline.accuracy, 0, 1),
+  return {word_field("name", &pipeline.name),
+          number_field("accuracy", &pipeline.accuracy, 0, 1),
           number_field("utilization", &pipeline.utilization, 0.01, 1),
+          number_field("mean_latency_s", &pipeline.latency.mean_s, 0, kMostLatency),
+          number_field("p95_latency_s", &pipeline.latency.p95_s, 0, kMostLatency),
           choice_field("accuracy_rule", pipeline.rule, kAccuracyRuleNames)};
 }
 
@@ -90,6 +94,10 @@ Status assign_operator(WrittenOperator& written, const std::vector<std::string>&
     if (parts.size() == 6 && parts[4] == "speeds") {
       return assign_bounded({number_field(parts[5], &model.speeds[parts[5]], 0, kMostRate)},
                             parts[5], assignment);
+    }
+    if (parts.size() == 6 && parts[4] == "measured") {
+      return assign_bounded({word_field(parts[5], &model.measured[parts[5]])}, parts[5],
+                            assignment);
     }
   }
   return usage(fmt::format(
@@ -167,7 +175,25 @@ void check_models(const WrittenOperator& one, const Tiers& tiers,
       refuse(fmt::format("has a speed on {}, of which the tiers have no workers{}", kind,
                          did_you_mean(kind, names_of(tiers.kinds))));
     }
+    for (const auto& [kind, file] : model.measured) {
+      if (index_named(tiers.kinds, kind) < 0) {
+        refuse(fmt::format("has a measurement on {}, of which the tiers have no workers{}", kind,
+                           did_you_mean(kind, names_of(tiers.kinds))));
+      }
+      if (model.speeds.contains(kind)) {
+        refuse(
+            fmt::format("has both a speed and a measurement on {}: leave one of them out", kind));
+      }
+    }
     const LanguageModelUse& use = model.language_model;
+    if (use.file.empty() && !model.measured.empty()) {
+      refuse(
+          "has a measurement of generate but names no language model, such as model = "
+          "\"../../models/llama3-8b.toml\"");
+    }
+    if (use.batch > 1 && !model.measured.empty()) {
+      refuse("has a measurement of generate, which does one request at a time: set batch = 1");
+    }
     if (!use.file.empty() && use.prompt_tokens == 0) {
       refuse("is a language model, so it must say prompt_tokens and output_tokens");
     }
@@ -354,42 +380,18 @@ void take_combinations(const WrittenPipeline& written, ServedPipeline& pipeline,
   }
 }
 
-Result<ModelSpec> read_model(const std::string& file, const std::string& folder) {
-  const std::filesystem::path path = std::filesystem::path(folder) / file;
-  TRIREME_TRY_DONE(read_config_file(path.string()));
-  const std::string parent = path.parent_path().empty() ? "." : path.parent_path().string();
-  TRIREME_TRY(loaded, load_config({.overrides = {"model.preset=" + path.stem().string()},
-                                   .model_folders = {parent}}));
-  return resolve_model(loaded.config.model, 0);
-}
-
 // Fills in the memory of language models and their speeds on the kinds whose device is known.
 void price_models(const WrittenPipeline& written, const std::string& folder, const Tiers& tiers,
                   ServedPipeline& pipeline, std::vector<std::string>& problems) {
   for (size_t op = 0; op < pipeline.operators.size(); ++op) {
     for (size_t i = 0; i < pipeline.operators[op].models.size(); ++i) {
       ServedModel& model = pipeline.operators[op].models[i];
-      const LanguageModelUse& use = model.language_model;
-      if (use.file.empty()) continue;
-      const auto refuse = [&](const std::string& why) {
-        problems.push_back(fmt::format("{}: [operators.{}.models.{}] {}",
-                                       written.operators[op].models[i].where,
-                                       pipeline.operators[op].name, model.name, why));
-      };
-      const Result<ModelSpec> spec = read_model(use.file, folder);
-      if (!spec.ok()) {
-        refuse(spec.error().message);
-        continue;
-      }
-      for (const WorkerKind& kind : tiers.kinds) {
-        if (!kind.hardware) continue;
-        const LanguageModelSpeed speed = language_model_speed(*spec, use, *kind.hardware);
-        if (model.memory_bytes == 0.0) model.memory_bytes = speed.memory_bytes();
-        model.speeds.emplace(kind.name, speed.requests_per_s);
-      }
-      if (model.speeds.empty()) {
-        refuse("has no speed: no kind of workers names a hardware file with cluster");
-      }
+      if (model.language_model.file.empty()) continue;
+      const Status priced = price_language_model(folder, tiers, model);
+      if (priced.ok()) continue;
+      problems.push_back(
+          fmt::format("{}: [operators.{}.models.{}] {}", written.operators[op].models[i].where,
+                      pipeline.operators[op].name, model.name, priced.error().message));
     }
   }
 }

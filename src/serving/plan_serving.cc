@@ -1,12 +1,23 @@
 #include "serving/plan_serving.h"
 
 namespace trireme {
+namespace {
 
-std::optional<double> ServingAnswer::cost_on(size_t tier) const {
-  const ServingPlan* single = single_tiers[tier].cheapest(target);
-  if (single == nullptr) return std::nullopt;
-  return single->deployment.cost_per_hour();
+std::optional<double> cost_of(const ServingPlan* plan) {
+  if (plan == nullptr) return std::nullopt;
+  return plan->deployment.cost_per_hour();
 }
+
+// Only so many deployments are tried, which may have left out one of a single tier.
+void take_cheaper(LatencyAnswer& answer, const LatencyAnswer& other) {
+  if (!other.cheapest) return;
+  const auto cost = [](const LatencyAnswer& of) {
+    return of.cheapest->plan.deployment.cost_per_hour();
+  };
+  if (!answer.cheapest || cost(other) < cost(answer)) answer.cheapest = other.cheapest;
+}
+
+}  // namespace
 
 int ServingAnswer::best_single_tier() const {
   int best = -1;
@@ -24,14 +35,28 @@ double ServingAnswer::saved_of(double cost_per_hour) const {
 Result<ServingAnswer> plan_serving(const ServedPipeline& pipeline, const Tiers& tiers,
                                    double target, const ModelSearchLimits& limits) {
   ServingAnswer answer{.target = target, .curve = cost_curve(pipeline, tiers, 0.0, limits)};
+  const bool is_limited = pipeline.latency.are_stated();
+  LatencyAnswer limited;
+  if (is_limited) limited = limit_latency(pipeline, tiers, target);
   for (size_t tier = 0; tier < tiers.tiers.size(); ++tier) {
-    answer.single_tiers.push_back(cost_curve(pipeline, only_tier(tiers, tier), 0.0, limits));
+    const Tiers alone = only_tier(tiers, tier);
+    answer.single_tiers.push_back(cost_curve(pipeline, alone, 0.0, limits));
+    const CostCurve& single = answer.single_tiers.back();
     // A search that is not exact may have missed such a plan.
-    if (!answer.curve.is_exact) join_curve(answer.curve, answer.single_tiers.back());
+    if (!answer.curve.is_exact) join_curve(answer.curve, single);
+    const ServingPlan* cheapest = single.cheapest(target);
+    LatencyAnswer of_tier;
+    if (is_limited && cheapest != nullptr) {
+      of_tier = limit_latency(pipeline, alone, target);
+      take_cheaper(limited, of_tier);
+      cheapest = of_tier.cheapest ? &of_tier.cheapest->plan : nullptr;
+    }
+    answer.single_costs.push_back(cost_of(cheapest));
   }
   const ServingPlan* cheapest = answer.curve.cheapest(target);
   if (cheapest == nullptr) return refuse_serving(pipeline, tiers, target, answer.curve);
-  answer.plan = *cheapest;
+  if (is_limited && !limited.cheapest) return refuse_latency(pipeline, tiers, target, limited);
+  answer.plan = is_limited ? limited.cheapest->plan : *cheapest;
   return answer;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "serving/choose_models.h"
+#include "serving/limit_latency.h"
 
 namespace trireme {
 
@@ -12,21 +13,27 @@ namespace trireme {
 struct ServingAnswer {
   double target = 0.0;
   ServingPlan plan;
-  CostCurve curve;                      // of all accuracies
+  CostCurve curve;                      // of all accuracies, whatever their latency
   std::vector<CostCurve> single_tiers;  // [tier] with the workers of this tier alone
+  // [tier] the cost per hour of the target with these workers; nullopt: they cannot do it.
+  std::vector<std::optional<double>> single_costs;
 
-  // The cost per hour with the workers of one tier alone, or nullopt if these cannot do it.
-  std::optional<double> cost_on(size_t tier) const;
+  std::optional<double> cost_on(size_t tier) const { return single_costs[tier]; }
   // The tier whose workers alone cost least; -1: none can do it.
   int best_single_tier() const;
   // Share of a cost that the plan saves.
   double saved_of(double cost_per_hour) const;
 };
 
-// If no plan reaches the target, the error (Infeasible) says which limit that is and the smallest
-// change of every limit, alone, that would make one possible.
+// The plan also keeps the limits of latency of the pipeline, if it has any (limit_latency.h). If no
+// plan reaches the target, the error (Infeasible) says which limit that is and the smallest change
+// of every limit, alone, that would make one possible.
 Result<ServingAnswer> plan_serving(const ServedPipeline& pipeline, const Tiers& tiers,
                                    double target, const ModelSearchLimits& limits = {});
+
+// Why no plan for the target keeps the limits of latency, though there are plans.
+Error refuse_latency(const ServedPipeline& pipeline, const Tiers& tiers, double target,
+                     const LatencyAnswer& limited);
 
 // Why `curve`, that of all accuracies, has no plan for the target.
 Error refuse_serving(const ServedPipeline& pipeline, const Tiers& tiers, double target,

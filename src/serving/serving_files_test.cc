@@ -129,6 +129,14 @@ TEST(ServingFiles, AreRefusedWithTheLineAndARemedy) {
        "detector 20 items per second: change the numbers of inputs"},
       {"memory_bytes = 5\n", "memory_bytes = 5\nmodel = \"missing.toml\"\nprompt_tokens = 5\n",
        "p.toml:11: [operators.detector.models.small] missing.toml: no such file"},
+      {"speeds = { board = 5.0, gpu = 50.0 }\n", "measured = { board = \"speed.json\" }\n",
+       "p.toml:11: [operators.detector.models.small] has a measurement of generate but names no "
+       "language model, such as model = \"../../models/llama3-8b.toml\"\n"
+       "p.toml:11: [operators.detector.models.small] has no speeds: say how many items per second "
+       "one worker of a kind does, such as speeds = { NAME = 20.0 }, or name a language model with "
+       "model"},
+      {"utilization = 0.8\n", "p95_latency_s = -1\n",
+       "p.toml:3: pipeline.p95_latency_s = -1 must be from 0 to 1e+09"},
       {"[pipeline]\n", "[pipelines]\nx = 1\n[pipeline]\n",
        "p.toml:2: pipelines.x is unknown; a pipeline has [pipeline], [sources.NAME], "
        "[operators.NAME], [operators.NAME.models.NAME] and [combinations.NAME]; names have no "

@@ -338,6 +338,7 @@ class ServingSimulator {
     };
     for (const double latency : latencies) result.mean_s += latency / double(latencies.size());
     result.p50_s = at(0.5);
+    result.p95_s = at(0.95);
     result.p99_s = at(0.99);
   }
 

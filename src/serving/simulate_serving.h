@@ -39,7 +39,7 @@ struct ServingTrialResult {
   double finished_per_s = 0.0;  // while requests arrive
   double held_share = 0.0;      // requests that finish / requests that arrive, in the measured time
   int64_t waiting = 0;          // requests that are unfinished when the last one has arrived
-  double mean_s = 0.0, p50_s = 0.0, p99_s = 0.0;  // latencies
+  double mean_s = 0.0, p50_s = 0.0, p95_s = 0.0, p99_s = 0.0;  // latencies
   std::vector<ServedPool> pools;
   std::vector<ServedLink> links;
 };

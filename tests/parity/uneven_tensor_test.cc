@@ -133,6 +133,35 @@ TEST(ParityOfUnevenTensors, BesideTheRestOfALayout) {
       in_slices(uneven({{2, 1}, {2, 1}, {1, 2}}, {.stage_layers = "2,5,1"})));
 }
 
+// Adapters, Muon, which updates whole matrices, and the limit of attention logits know the degree
+// of their place.
+TEST(ParityOfUnevenTensors, AdaptersMuonAndTheLimitOfLogits) {
+  for (const Places& of :
+       {Places{{1, 1}, {2, 1}}, Places{{2, 1}, {1, 2}}, Places{{4, 1}, {2, 1}}}) {
+    for (const int zero : {0, 2}) {
+      const Case c{.zero = zero};
+      Case adapted = c, muon = c, clipped = c, both = c;
+      adapted.lora_rank = both.lora_rank = 2;
+      muon.muon = clipped.muon = both.muon = true;
+      clipped.qk_clip = 0.02;
+      for (const Case& with : {muon, clipped}) {
+        expect_the_bits_of_one_rank(in_slices(uneven(of, with)));
+      }
+      for (const Case& with : {adapted, both}) {
+        const Case split = uneven(of, with);
+        Case one = with;
+        one.family = split.family;
+        one.is_wide = true;
+        one.zero = 0;
+        SCOPED_TRACE(split.name());
+        const LayoutRun run = run_case(split);
+        EXPECT_EQ(run.differences, "");
+        expect_near(run, run_case(one));
+      }
+    }
+  }
+}
+
 TEST(ParityOfUnevenTensors, ATiedTableBetweenOtherDegreesIsRefused) {
   Case c = uneven({{1, 1}, {2, 1}});
   c.family = "gpt2";

@@ -20,30 +20,45 @@ median() { sort -g | awk '{x[NR] = $1} END {print x[int((NR + 1) / 2)]}'; }
 
 # ---- the cluster file
 
-"$trireme" calibrate --threads 1 --seconds 15 --out "$folder/fast.toml" || fail "calibrate"
+run=("$configs/tiny-gpt2.toml" --set model.layers=12 --set model.d_model=256 --set model.heads=4
+     --set model.d_ff=1024 --set model.seq_len=128 --set model.tied_head=false
+     --set batch.global_sequences=32 --set run.threads_per_rank=1)
+
+# The file that a run leaves says what its device reaches in this model. A rank alone shows the
+# speed of a core. Two ranks on cores of their own show the links and what the communication thread
+# takes from the core of its rank.
+taskset -c 0 "$trireme" train "${run[@]}" --set run.steps=6 --out "$folder/alone" \
+  >"$folder/log" 2>&1 || fail "a rank alone does not train: $(tail -n 3 "$folder/log")"
+"$trireme" launch "${run[@]}" --set run.steps=6 --set parallel.dp=2 --ranks 2 --out "$folder/pair" \
+  >"$folder/log" 2>&1 || fail "two ranks do not train: $(tail -n 3 "$folder/log")"
+numbers_of() {  # numbers_of RUN: those of its device
+  sed '/^\[tiers/,$d' "$folder/$1/hardware.toml"
+}
+device() {
+  numbers_of alone | grep -vE '^(background_s|overlap_share) = '
+  numbers_of pair | grep -E '^(background_s|overlap_share) = '
+}
 taskset -c 1 sh -c 'while :; do :; done' &
 loop=$!
-# A calibration beside the loop would take the runs that the loop did not interrupt, so the numbers
-# of the slow rank are those of half a core.
+# A rank that measured itself beside the loop would take the calls that the loop did not interrupt,
+# so the numbers of the slow rank are those of half a core.
 half='/^(fp32_flops|bf16_flops|fp16_flops|memory_bytes_per_s|matmul_bytes_per_s) = / {
         printf "%s = %.9g\n", $1, $3 / 2 }
       /^launch_s = / { printf "%s = %.9g\n", $1, 2 * $3 }'
 link() {  # link KEY: of the innermost tier that was measured
-  sed -n '/^\[tiers/,$p' "$folder/fast.toml" | grep -m 1 "^$1 = "
+  sed -n '/^\[tiers/,$p' "$folder/pair/hardware.toml" | grep -m 1 "^$1 = "
 }
 {
-  sed '/^\[tiers/,$d' "$folder/fast.toml"
+  device
   printf '[devices.slow]\nfirst_rank = 1\nname = "half a core"\n'
-  sed '/^\[tiers/,$d' "$folder/fast.toml" | awk "$half"
+  device | awk "$half"
   printf '\n[tiers.node]\nranks = 1\n%s\n%s\n' "$(link latency_s)" "$(link bytes_per_s)"
   printf '\n[tiers.cluster]\n%s\n%s\n' "$(link latency_s)" "$(link bytes_per_s)"
 } >"$folder/mixed.toml"
 
 # ---- the plans
 
-run=("$configs/tiny-gpt2.toml" --set model.layers=12 --set model.d_model=256 --set model.heads=4
-     --set model.d_ff=1024 --set model.seq_len=128 --set model.tied_head=false
-     --set batch.global_sequences=32 --set run.threads_per_rank=1 --set run.steps="$steps")
+run+=(--set run.steps="$steps")
 "$trireme" plan "${run[@]}" --ranks 2 --search alpa --cluster "$folder/mixed.toml" \
   --out "$folder/plan.toml" || { fail "the search"; exit 1; }
 grep -E '^(pp|dp|stage_dp|stage_layers|micro_sequences) = ' "$folder/plan.toml"
@@ -70,10 +85,13 @@ train() {  # train PLAN: adds its step to those of the plan
   mapfile -t options < <(options_of "$1")
   rm -rf "${folder:?}/out"
   "$trireme" launch "${options[@]}" --ranks 2 --out "$folder/out" >/dev/null 2>"$folder/log" &
-  local agent=$! pids=() i
-  for ((i = 0; i < 200; i++)); do
-    pids=($(pgrep -P $agent | sort -n))
-    ((${#pids[@]} == 2)) && break
+  local agent=$! pids=() i pid rank
+  for ((i = 0; i < 500 && ${#pids[@]} < 2; i++)); do
+    pids=()
+    for pid in $(pgrep -P $agent); do  # the agent has other children, too
+      rank=$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | sed -n 's/^TRIREME_RANK=//p')
+      [[ -z $rank ]] || pids[rank]=$pid
+    done
     sleep 0.01
   done
   for i in 0 1; do taskset -a -c -p $i "${pids[i]}" >/dev/null || fail "rank $i has no core"; done
