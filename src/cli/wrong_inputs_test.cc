@@ -63,6 +63,14 @@ const std::vector<std::vector<std::string>> kWrongInputs = {
     {"train", "tiny.toml", "--set", "model.lora_rank=4", "--set", "model.lora_targets=wz"},
     {"train", "tiny.toml", "--set", "model.lora_rank=4", "--set", "optim.name=muon", "--set",
      "optim.qk_clip=100"},
+    {"train", "tiny.toml", "--set", "model.family=llama", "--set", "model.kv_lora_rank=16", "--set",
+     "model.qk_rope_head_dim=8", "--ranks", "2", "--set", "parallel.tp=2"},
+    {"train", "tiny.toml", "--set", "model.family=llama", "--set", "model.kv_lora_rank=16", "--set",
+     "model.qk_rope_head_dim=8", "--set", "run.reproducible=mesh"},
+    {"train", "tiny.toml", "--set", "model.family=llama", "--set", "model.kv_lora_rank=16", "--set",
+     "model.qk_rope_head_dim=8", "--set", "model.lora_rank=4"},
+    {"train", "tiny.toml", "--set", "model.family=llama", "--set", "model.kv_lora_rank=16", "--set",
+     "model.qk_rope_head_dim=8", "--set", "optim.name=muon", "--set", "optim.qk_clip=100"},
     {"train", "tiny.toml", "--resume", "run", "--set", "model.lora_alpha=16", "--out", "new"},
     {"launch", "tiny.toml", "--out", "lemons", "--resume", "auto"},
     {"sweep", "tiny.toml"},
@@ -169,7 +177,7 @@ TEST_F(WrongInputs, EachGetsItsExitCodeAndTheMessageOfThePage) {
       EXPECT_EQ(answer.out, "");
     }
   }
-  EXPECT_EQ(kWrongInputs.size(), 64u);
+  EXPECT_EQ(kWrongInputs.size(), 68u);
   EXPECT_FALSE(fs::exists("new")) << "a refused run leaves no folder";
   EXPECT_EQ(std::distance(fs::directory_iterator("lemons"), fs::directory_iterator()), 1)
       << "a refused run changes no folder";

@@ -43,11 +43,28 @@ void for_each_row_side_by_side(const ForeignTensor& tensor, const Weights& weigh
   TRIREME_CHECK(first_col == all_cols, "parameters do not fill the rows of " + tensor.name);
 }
 
+// for_each_run for one parameter whose heads are transposed: a run is an element.
+template <typename Visit>
+void for_each_transposed_head(const ForeignTensor& tensor, const Weights& weights, Visit&& visit) {
+  const int64_t C = tensor.shape[1], D = tensor.shape[2];  // [heads, columns, rows of a head]
+  const std::span<float> param = weights.at(tensor.params.front());
+  TRIREME_CHECK(int64_t(param.size()) == tensor.shape.num_elements(),
+                tensor.params.front() + " does not fit into " + tensor.name);
+  for (int64_t head = 0; head < tensor.heads; ++head) {
+    for (int64_t col = 0; col < C; ++col) {
+      for (int64_t row = 0; row < D; ++row) {
+        visit(param, (head * D + row) * C + col, (head * C + col) * D + row, 1);
+      }
+    }
+  }
+}
+
 // Calls visit(parameter, element of the parameter, element of the file, count) for all elements
 // that have a parameter, in runs that are contiguous in the file.
 template <typename Visit>
 void for_each_run(const ForeignTensor& tensor, const Weights& weights, Visit&& visit) {
   if (tensor.side_by_side) return for_each_row_side_by_side(tensor, weights, visit);
+  if (tensor.transposed_heads) return for_each_transposed_head(tensor, weights, visit);
   constexpr int64_t kBlockRows = 16;  // a cache line of the file if it is transposed
   const int last = tensor.shape.rank() - 1;
   const int64_t C = last == 0 ? 1 : tensor.shape[tensor.transposed ? 0 : last];

@@ -27,6 +27,8 @@ struct ForeignTensor {
   // If not 0: the parameters have so many heads each, and in the file the rows of one head follow
   // each other, parameter after parameter.
   int64_t heads = 0;
+  // True if the file has the matrix of every head transposed, one head behind the other.
+  bool transposed_heads = false;
   // True if the parameters stand side by side: a row of the file has the row of each of them.
   bool side_by_side = false;
   // Our elements are those of the file times this.

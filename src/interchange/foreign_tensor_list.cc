@@ -62,6 +62,16 @@ void ForeignTensorList::add_by_heads(const std::string& name, std::vector<std::s
   tensors_.back().heads = heads;
 }
 
+void ForeignTensorList::add_heads(const std::string& name, const std::string& param, int64_t heads,
+                                  bool transposed) {
+  add(name, {param});
+  ForeignTensor& tensor = tensors_.back();
+  const int64_t rows = tensor.shape[0] / heads, cols = tensor.shape[1];
+  tensor.heads = heads;
+  tensor.transposed_heads = transposed;
+  tensor.shape = transposed ? Shape{heads, cols, rows} : Shape{heads, rows, cols};
+}
+
 void ForeignTensorList::add_side_by_side(const std::string& name, std::vector<std::string> params) {
   const int64_t count = int64_t(params.size());
   add(name, std::move(params));

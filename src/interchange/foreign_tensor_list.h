@@ -30,6 +30,8 @@ class ForeignTensorList {
                   int64_t turned);
   // Adds parameters whose rows of one head follow each other.
   void add_by_heads(const std::string& name, std::vector<std::string> params, int64_t heads);
+  // Adds a parameter as one matrix for each head, transposed or not.
+  void add_heads(const std::string& name, const std::string& param, int64_t heads, bool transposed);
   // Adds matrices whose rows stand side by side.
   void add_side_by_side(const std::string& name, std::vector<std::string> params);
   // Adds another copy of a parameter that a tensor of the list holds already.

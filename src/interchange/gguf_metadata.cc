@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numbers>
-#include <optional>
+
+#include "interchange/gguf_keys.h"
+#include "interchange/gguf_latents.h"
 
 namespace trireme {
 namespace {
@@ -16,45 +17,6 @@ namespace {
 constexpr const char* kScaling[] = {"trireme.rope_scaling_factor", "trireme.rope_low_freq_factor",
                                     "trireme.rope_high_freq_factor"};
 constexpr const char* kOriginalSeqLen = "trireme.rope_original_seq_len";
-
-struct KeyError {
-  ErrorKind kind;
-  std::string message;
-};
-
-const GgufValue* find(const GgufHeader& header, const std::string& key, bool required) {
-  const GgufValue* value = header.find(key);
-  if (value == nullptr && required) throw KeyError{ErrorKind::Damaged, "no key " + key};
-  return value;
-}
-
-int64_t count(const GgufHeader& header, const std::string& key,
-              std::optional<int64_t> otherwise = {}) {
-  const GgufValue* value = find(header, key, !otherwise);
-  if (value == nullptr) return *otherwise;
-  const auto* number = std::get_if<uint64_t>(&value->value);
-  if (number == nullptr || *number > uint64_t{1} << 24)
-    throw KeyError{ErrorKind::Damaged, key + " is not a count below 2^24"};
-  return static_cast<int64_t>(*number);
-}
-
-// Reads an F32 as the shortest decimal number that rounds to it: 1e-05, not 9.99999974e-06.
-double real(const GgufHeader& header, const std::string& key,
-            std::optional<double> otherwise = {}) {
-  const GgufValue* value = find(header, key, !otherwise);
-  if (value == nullptr) return *otherwise;
-  const auto* number = std::get_if<double>(&value->value);
-  if (number == nullptr) throw KeyError{ErrorKind::Damaged, key + " is not a real number"};
-  if (value->type == GgufType::F64) return *number;
-  return std::strtod(fmt::format("{}", static_cast<float>(*number)).c_str(), nullptr);
-}
-
-std::string word(const GgufHeader& header, const std::string& key) {
-  const GgufValue* value = find(header, key, true);
-  const auto* text = std::get_if<std::string>(&value->value);
-  if (text == nullptr) throw KeyError{ErrorKind::Damaged, key + " is not a string"};
-  return *text;
-}
 
 // general.architecture of a family. Mixtral is a llama with experts.
 std::string architecture_of(ForeignFamily family) {
@@ -78,7 +40,7 @@ std::string architecture_of(ForeignFamily family) {
     case ForeignFamily::Qwen3Moe:
       return "qwen3moe";
     case ForeignFamily::DeepseekV3:
-      break;  // refused
+      return "deepseek2";
   }
   return {};
 }
@@ -87,20 +49,22 @@ constexpr const char* kUndivided =
     "a GGUF of deepseek means weights of experts that are not divided by their sum";
 
 ForeignFamily family_of(const GgufHeader& header) {
-  const std::string name = word(header, "general.architecture");
+  const std::string name = word_of(header, "general.architecture");
   if (name == architecture_of(ForeignFamily::Deepseek)) {
     throw KeyError{ErrorKind::Infeasible, std::string(kUndivided) + "; ours are"};
   }
-  if (name == "llama" && count(header, "llama.expert_count", 0) > 0) return ForeignFamily::Mixtral;
+  if (name == "llama" && count_of(header, "llama.expert_count", 0) > 0)
+    return ForeignFamily::Mixtral;
   for (const ForeignFamily family :
        {ForeignFamily::Gpt2, ForeignFamily::Llama, ForeignFamily::Arcee, ForeignFamily::Cohere,
-        ForeignFamily::Ernie, ForeignFamily::Qwen3, ForeignFamily::Qwen3Moe}) {
+        ForeignFamily::Ernie, ForeignFamily::Qwen3, ForeignFamily::Qwen3Moe,
+        ForeignFamily::DeepseekV3}) {
     if (name == architecture_of(family)) return family;
   }
   throw KeyError{ErrorKind::Infeasible,
                  "general.architecture is \"" + name +
-                     "\"; gpt2, llama, arcee, command-r, ernie4_5-moe, qwen3 and qwen3moe are "
-                     "supported"};
+                     "\"; gpt2, llama, arcee, command-r, ernie4_5-moe, qwen3, qwen3moe and "
+                     "deepseek2 are supported"};
 }
 
 const char* norm_eps_key(ForeignFamily family) {
@@ -110,7 +74,7 @@ const char* norm_eps_key(ForeignFamily family) {
 
 void read_scaling(const GgufHeader& header, const std::string& name, ModelConfig& model) {
   const std::string type = name + ".rope.scaling.type";
-  if (header.find(type) != nullptr && word(header, type) != "none") {
+  if (header.find(type) != nullptr && word_of(header, type) != "none") {
     throw KeyError{ErrorKind::Infeasible, type + ": scaled positions are not supported"};
   }
   if (header.find_tensor("rope_freqs.weight") == nullptr) return;
@@ -118,16 +82,16 @@ void read_scaling(const GgufHeader& header, const std::string& name, ModelConfig
     throw KeyError{ErrorKind::Infeasible,
                    "rope_freqs.weight: a table of scaled positions by another program is not read"};
   }
-  model.rope_scaling_factor = real(header, kScaling[0]);
-  model.rope_low_freq_factor = real(header, kScaling[1]);
-  model.rope_high_freq_factor = real(header, kScaling[2]);
-  model.rope_original_seq_len = count(header, kOriginalSeqLen);
+  model.rope_scaling_factor = real_of(header, kScaling[0]);
+  model.rope_low_freq_factor = real_of(header, kScaling[1]);
+  model.rope_high_freq_factor = real_of(header, kScaling[2]);
+  model.rope_original_seq_len = count_of(header, kOriginalSeqLen);
 }
 
 void read_experts(const GgufHeader& header, const std::string& name, ModelConfig& model) {
   model.family = ModelFamily::Moe;
-  model.experts = count(header, name + ".expert_count");
-  model.top_k = count(header, name + ".expert_used_count");
+  model.experts = count_of(header, name + ".expert_count");
+  model.top_k = count_of(header, name + ".expert_used_count");
   if (model.experts * model.layers > kMostForeignExperts) {
     throw KeyError{ErrorKind::Damaged, name + ".expert_count is too great for its layers"};
   }
@@ -136,17 +100,17 @@ void read_experts(const GgufHeader& header, const std::string& name, ModelConfig
 // The first layers have no experts, and the others may have shared ones.
 void read_leading_dense_layers(const GgufHeader& header, const std::string& name,
                                ModelConfig& model) {
-  model.dense_layers = count(header, name + ".leading_dense_block_count");
+  model.dense_layers = count_of(header, name + ".leading_dense_block_count");
   if (model.dense_layers > 0) model.dense_d_ff = model.d_ff;
-  model.d_ff = count(header, name + ".expert_feed_forward_length");
+  model.d_ff = count_of(header, name + ".expert_feed_forward_length");
   const std::string shared_key = name + ".expert_shared_feed_forward_length";
-  const int64_t shared = count(header, shared_key, 0);
+  const int64_t shared = count_of(header, shared_key, 0);
   if (model.d_ff < 1 || shared % model.d_ff != 0) {
     throw KeyError{ErrorKind::Infeasible,
                    shared_key + ": shared experts are as wide as the others here"};
   }
   model.shared_experts = shared / model.d_ff;
-  if (count(header, name + ".interleave_moe_layer_step", 1) != 1) {
+  if (count_of(header, name + ".interleave_moe_layer_step", 1) != 1) {
     throw KeyError{ErrorKind::Infeasible,
                    name +
                        ".interleave_moe_layer_step: only the first layers may be without "
@@ -159,7 +123,7 @@ void read_leading_dense_layers(const GgufHeader& header, const std::string& name
 void read_logit_scale(const GgufHeader& header, const std::string& name, GgufModel& model) {
   model.config.norm = NormChoice::LayerNorm;
   model.config.parallel_block = true;
-  model.logit_scale = real(header, name + ".logit_scale", 1.0);
+  model.logit_scale = real_of(header, name + ".logit_scale", 1.0);
   if (!(model.logit_scale > 0.0 && std::isfinite(model.logit_scale))) {
     throw KeyError{ErrorKind::Damaged, name + ".logit_scale is not positive"};
   }
@@ -171,15 +135,15 @@ void read_rotary(const GgufHeader& header, const std::string& name, GgufModel& d
   model.activation =
       described.family == ForeignFamily::Arcee ? ActivationChoice::Relu2 : ActivationChoice::Swiglu;
   model.bias = false;
-  model.kv_heads = count(header, name + ".attention.head_count_kv", model.heads);
-  model.head_dim = count(header, name + ".attention.key_length", 0);
-  model.rope_theta = real(header, name + ".rope.freq_base", 10000.0);
+  model.kv_heads = count_of(header, name + ".attention.head_count_kv", model.heads);
+  model.head_dim = count_of(header, name + ".attention.key_length", 0);
+  model.rope_theta = real_of(header, name + ".rope.freq_base", 10000.0);
   read_scaling(header, name, model);
   if (described.family == ForeignFamily::Cohere) read_logit_scale(header, name, described);
   if (described.family == ForeignFamily::Ernie) read_leading_dense_layers(header, name, model);
   const bool is_qwen_moe = described.family == ForeignFamily::Qwen3Moe;
   model.qk_norm = is_qwen_moe || described.family == ForeignFamily::Qwen3;
-  if (is_qwen_moe) model.d_ff = count(header, name + ".expert_feed_forward_length");
+  if (is_qwen_moe) model.d_ff = count_of(header, name + ".expert_feed_forward_length");
   const bool has_experts = is_qwen_moe || described.family == ForeignFamily::Mixtral ||
                            described.family == ForeignFamily::Ernie;
   if (has_experts) read_experts(header, name, model);
@@ -189,22 +153,26 @@ GgufModel read_model(const GgufHeader& header) {
   GgufModel described{.family = family_of(header)};
   const std::string name = architecture_of(described.family);
   ModelConfig& model = described.config;
-  model.layers = count(header, name + ".block_count");
+  model.layers = count_of(header, name + ".block_count");
   if (model.layers > static_cast<int64_t>(header.tensors.size())) {
     throw KeyError{ErrorKind::Damaged,
                    fmt::format("{}.block_count = {}, but the file has {} tensors in all", name,
                                model.layers, header.tensors.size())};
   }
-  model.d_model = count(header, name + ".embedding_length");
-  model.heads = count(header, name + ".attention.head_count");
-  model.d_ff = count(header, name + ".feed_forward_length");
-  model.seq_len = count(header, name + ".context_length");
-  model.norm_eps = real(header, name + norm_eps_key(described.family));
+  model.d_model = count_of(header, name + ".embedding_length");
+  model.heads = count_of(header, name + ".attention.head_count");
+  model.d_ff = count_of(header, name + ".feed_forward_length");
+  model.seq_len = count_of(header, name + ".context_length");
+  model.norm_eps = real_of(header, name + norm_eps_key(described.family));
   const GgufTensor* embedding = header.find_tensor("token_embd.weight");
   if (embedding == nullptr) throw KeyError{ErrorKind::Damaged, "no tensor token_embd.weight"};
   model.vocab_size = embedding->shape[0];
   model.tied_head = header.find_tensor("output.weight") == nullptr;
-  if (described.family != ForeignFamily::Gpt2) read_rotary(header, name, described);
+  if (described.family == ForeignFamily::DeepseekV3) {
+    read_latents(header, name, model);
+  } else if (described.family != ForeignFamily::Gpt2) {
+    read_rotary(header, name, described);
+  }
   return described;
 }
 
@@ -218,9 +186,15 @@ Status check_gguf(const ModelSpec& model, ForeignFamily family) {
                   "layers, and so can a GGUF if it was trained with model.balance_rate above 0");
   }
   if (family == ForeignFamily::DeepseekV3) {
+    if (model.mtp_depth > 0) {
+      return refuse(
+          "a GGUF of deepseek2 has no modules of multi-token prediction (model.mtp_depth); a "
+          "Hugging Face folder (--format hf) can hold this model");
+    }
+    if (model.has_experts()) return Done{};
     return refuse(
-        "a GGUF of latent attention is not written; a Hugging Face folder (--format hf) "
-        "can hold this model");
+        "a GGUF of deepseek2 means layers with experts; a Hugging Face folder (--format hf) can "
+        "hold this model");
   }
   if (model.window > 0 && model.window < model.seq_len) {
     return refuse("a GGUF of " + architecture_of(family) +
@@ -243,23 +217,6 @@ Status check_gguf(const ModelSpec& model, ForeignFamily family) {
   }
   return Done{};
 }
-
-// Adds keys that begin with the name of the architecture.
-class KeyAdder {
- public:
-  KeyAdder(GgufHeader& header, std::string name) : header_(header), name_(std::move(name)) {}
-
-  void count(const char* key, int64_t value) { add(key, gguf_u32(uint64_t(value))); }
-  void real(const char* key, double value) { add(key, gguf_f32(value)); }
-
- private:
-  void add(const char* key, GgufValue value) {
-    header_.values.emplace_back(name_ + key, std::move(value));
-  }
-
-  GgufHeader& header_;
-  std::string name_;
-};
 
 void add_rope(const ModelSpec& model, KeyAdder& keys, GgufHeader& header) {
   keys.count(".rope.dimension_count", model.head_dim);
@@ -299,6 +256,10 @@ Status add_gguf_model(const ModelSpec& model, GgufHeader& header) {
   keys.count(".vocab_size", model.vocab_size);
   keys.real(norm_eps_key(family), model.norm_eps);
   if (family == ForeignFamily::Gpt2) return Done{};
+  if (model.has_latents()) {
+    add_latent_keys(model, keys);
+    return Done{};
+  }
   keys.count(".attention.head_count_kv", model.kv_heads);
   keys.count(".attention.key_length", model.head_dim);
   keys.count(".attention.value_length", model.head_dim);
@@ -324,7 +285,7 @@ Result<GgufModel> gguf_model_of(const GgufHeader& header) {
 
 std::vector<float> gguf_rope_freqs(const ModelSpec& model) {
   std::vector<float> divisors;
-  if (!model.rope || model.rope_scaling_factor == 1.0) return divisors;
+  if (!model.rope || model.rope_scaling_factor == 1.0 || model.has_latents()) return divisors;
   const double original = static_cast<double>(model.rope_original_seq_len);
   for (int64_t pair = 0; pair < model.head_dim / 2; ++pair) {
     const double exponent = 2.0 * double(pair) / double(model.head_dim);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "interchange/foreign_tensor_list.h"
+#include "interchange/gguf_latents.h"
 #include "interchange/gguf_metadata.h"
 
 namespace trireme {
@@ -41,6 +42,7 @@ void add_gpt2_layer(ForeignTensorList& list, const std::string& theirs, const st
 // neighbours.
 void add_rotary_layer(ForeignTensorList& list, const ModelSpec& model, const std::string& theirs,
                       const std::string& ours) {
+  if (model.has_latents()) return add_latent_tensors(list, model, theirs, ours);
   list.norm(theirs + "attn_norm", ours + "norm1", false);
   for (const char* part : {"q", "k"}) {
     const std::string name = fmt::format("{}attn_{}", theirs, part);

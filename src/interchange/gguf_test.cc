@@ -29,12 +29,12 @@ const std::pair<GgmlType, Rounding> kTypes[] = {{GgmlType::F32, Rounding::None},
                                                 {GgmlType::Q8_0, Rounding::Q8_0}};
 
 // No key names the activation of a gpt2, or divides the weights of experts of a deepseek; the head
-// of a command-r is tied; nothing holds a window or latents.
+// of a command-r is tied; nothing holds a window, or a module of multi-token prediction.
 bool gguf_holds(const ModelSpec& model) {
   const ForeignFamily family = foreign_family(model).value();
   if (family == ForeignFamily::Gpt2) return model.mlp == MlpType::GeluTanh;
   if (family == ForeignFamily::Cohere) return model.tied_head;
-  if (model.window > 0 || model.has_latents()) return false;
+  if (model.window > 0 || model.mtp_depth > 0) return false;
   return family != ForeignFamily::Deepseek;
 }
 
@@ -96,6 +96,47 @@ TEST_F(Gguf, NeighboursTurnAsHalvesDo) {
       }
     }
   }
+}
+
+// Readers of deepseek2 multiply the queries of a head by attn_k_b [latent, width], and its output
+// by attn_v_b [width, latent]; their cache has one head of latents and of the part with positions.
+TEST_F(Gguf, LatentAttentionIsWrittenForOneHeadOfLatents) {
+  const InterchangeModel model = random_model("deepseek_v3");
+  const ModelSpec& spec = model.weights.model();
+  const int64_t H = spec.heads, D = spec.head_dim, R = spec.kv_lora_rank, V = spec.v_head_dim;
+  int num_found = 0;
+  for (const ForeignTensor& tensor : gguf_tensors(spec, ForeignFamily::DeepseekV3)) {
+    const bool is_k = tensor.name == "blk.1.attn_k_b.weight";
+    if (!is_k && tensor.name != "blk.1.attn_v_b.weight") continue;
+    ++num_found;
+    EXPECT_EQ(tensor.shape, is_k ? (Shape{H, R, D}) : (Shape{H, V, R}));
+    std::vector<float> theirs(size_t(tensor.shape.num_elements()));
+    gather(tensor, model.weights, theirs);
+    const auto ours = model.weights.at(tensor.params[0]);
+    for (int64_t head = 0; head < H; ++head) {
+      for (int64_t r = 0; r < R; ++r) {
+        for (int64_t d = 0; is_k && d < D; ++d) {
+          ASSERT_EQ(theirs[(head * R + r) * D + d], ours[(head * D + d) * R + r]);
+        }
+        for (int64_t v = 0; !is_k && v < V; ++v) {
+          ASSERT_EQ(theirs[(head * V + v) * R + r], ours[(head * V + v) * R + r]);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(num_found, 2);
+  GgufHeader header;
+  ASSERT_TRUE(add_gguf_model(spec, header).ok());
+  const auto count = [&](const char* key) {
+    const GgufValue* value = header.find(std::string("deepseek2.") + key);
+    return value == nullptr ? -1 : int64_t(std::get<uint64_t>(value->value));
+  };
+  EXPECT_EQ(count("attention.head_count_kv"), 1);
+  EXPECT_EQ(count("attention.key_length"), R + spec.qk_rope_head_dim);
+  EXPECT_EQ(count("attention.value_length"), R);
+  EXPECT_EQ(count("attention.key_length_mla"), D + spec.qk_rope_head_dim);
+  EXPECT_EQ(count("attention.value_length_mla"), V);
+  EXPECT_EQ(count("expert_gating_func"), 2);
 }
 
 TEST_F(Gguf, DivisorsOfScaledPositionsAreThoseOfTheFrequencies) {

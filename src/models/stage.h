@@ -116,7 +116,7 @@ class Stage {
 
   void fill_constants(const Frame& scratch) const;
   void bind_units(const StageUnits& units, const StageMemory& memory, uint64_t seed);
-  static void order_calls(const UnitKind& kind, bool is_first, Unit& unit);
+  static void order_calls(const UnitKind& kind, bool is_first, bool rows_travel, Unit& unit);
   void run(Ctx& ctx, const MicrobatchInfo& info, const Unit& unit, const std::vector<Call>& calls,
            const SlotMemory& memory, Write write) const;
   static void run(Ctx& ctx, const MicrobatchInfo& info, const OpBody& op, OpHalf half,

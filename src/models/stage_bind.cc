@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "graph/backward_reads.h"
+#include "graph/op_placement.h"
 #include "models/stage.h"
 #include "nn/adapter.h"
 #include "nn/rope_table.h"
@@ -87,14 +88,19 @@ void Stage::bind_units(const StageUnits& units, const StageMemory& memory, uint6
     if (bound.copied_grad) bound.input_grad = residual_at(unit.input_grad);
     bound.route = RouteAt::bind(binding_of(0));
     bound.max_H = binding_of(0).tensor(kLargestLogits);
-    order_calls(kind, unit.name == "embedding", bound);
+    const bool rows_travel = expert_strategy(shape_) != ExpertStrategy::AllExperts;
+    order_calls(kind, unit.name == "embedding", rows_travel, bound);
   }
 }
 
 // W of an op follows its B at once, while its gradients are in the cache. But what W reads gathered
 // is gathered again once B has brought the gradients of all that read it back to the residual
 // stream: both have the same scratch.
-void Stage::order_calls(const UnitKind& kind, bool is_first, Unit& unit) {
+//
+// Where rows travel to the experts, W of the experts waits until their gradients have travelled
+// back. So a BW that runs beside an F has two long parts: B of the experts stands beside the
+// dispatch of F, and W of the experts, with the attention, beside its combine.
+void Stage::order_calls(const UnitKind& kind, bool is_first, bool rows_travel, Unit& unit) {
   const std::vector<Op>& ops = kind.graph.ops;
   const int num_ops = int(ops.size());
   const auto gather = [&](int op) { return gathering_of(kind.graph, ops[size_t(op)]); };
@@ -107,11 +113,20 @@ void Stage::order_calls(const UnitKind& kind, bool is_first, Unit& unit) {
   auto& [whole, input, weight] = unit.backward;
   if (is_first && !has_weight_grad(kind.graph)) return;  // nobody reads its gradients
   int gathered = -1;
+  std::vector<Call> of_experts;  // W that waits
   for (int op = num_ops; op-- > 0;) {
     input.push_back({op, OpHalf::InputGrad});
     whole.push_back({op, OpHalf::InputGrad});
+    const OpKind op_kind = ops[size_t(op)].kind;
     const bool has_weights = has_weight_grad(kind.graph, ops[size_t(op)]);
-    if (has_weights && gather(op) < 0) whole.push_back({op, OpHalf::WeightGrad});
+    const bool waits = rows_travel && op_kind == OpKind::GroupedLinear;
+    if (has_weights && gather(op) < 0) {
+      (waits ? of_experts : whole).push_back({op, OpHalf::WeightGrad});
+    }
+    if (op_kind == OpKind::Dispatch) {
+      whole.insert(whole.end(), of_experts.begin(), of_experts.end());
+      of_experts.clear();
+    }
     if (has_weights) {
       if (gather(op) >= 0 && gather(op) != std::exchange(gathered, gather(op))) {
         weight.push_back({gathered, OpHalf::Forward});

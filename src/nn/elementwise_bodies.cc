@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "graph/axis_part.h"
+#include "nn/positions.h"
 #include "nn/residual.h"
 
 namespace trireme {
@@ -203,21 +204,41 @@ void AddBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& 
 DropoutBody::DropoutBody(const OpBinding& b)
     : model_(b.model()),
       key_(b.key_of(b.op().name)),
+      over_tp_(b.output_value().placement.tp),
+      columns_(part_of(b.output_value().column_dims(), b.model())),
       x_TC_(b.input()),
       y_TC_(b.output()),
       dy_TC_(b.output_grad()),
       dx_{b.input_grad(), b.input_grad_addend()} {}
 
+void DropoutBody::drop(Ctx& ctx, const MicrobatchInfo& info, MatrixRef x_TC, MatrixRef addend_TC,
+                       MatrixRef y_TC) const {
+  const int64_t rows = model_.local_len();  // of a sample: tokens, or one for an image
+  const bool has_some_rows = over_tp_ == Placement::shard(0);
+  const TokenRows own = own_tokens(ctx.tp, over_tp_, info.num_sequences * rows);
+  ctx.kernels.dropout(ctx.stream, {.x_TC = x_TC,
+                                   .residual_TC = addend_TC,
+                                   .y_TC = y_TC,
+                                   .probability = static_cast<float>(model_.dropout),
+                                   .key = key_,
+                                   .first_sample = info.first_sample,
+                                   .rows_per_sample = rows,
+                                   .positions = positions_of(model_.chunks),
+                                   .first_row = has_some_rows ? own.begin : 0,
+                                   .first_column = columns_.begin,
+                                   .all_columns = columns_.total});
+}
+
 void DropoutBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
   if (drops_residual(model_, info)) {
-    drop_tokens(ctx, info, key_, model_, m(x_TC_), {}, m(y_TC_));
+    drop(ctx, info, m(x_TC_), {}, m(y_TC_));
   } else {
     copy_or_add(ctx, m(x_TC_), {}, m(y_TC_));
   }
 }
 
 void DropoutBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
-  drop_tokens(ctx, info, key_, model_, m(dy_TC_), m(dx_.addend), m(dx_.dest));
+  drop(ctx, info, m(dy_TC_), m(dx_.addend), m(dx_.dest));
 }
 
 RedistributeBody::RedistributeBody(const OpBinding& b)

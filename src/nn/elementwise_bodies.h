@@ -1,5 +1,6 @@
 #pragma once
 
+#include "graph/axis_part.h"
 #include "kernels/activation/activation.h"
 #include "nn/op_binding.h"
 #include "nn/op_body.h"
@@ -80,7 +81,8 @@ class AddBody final : public OpBody {
   InputGradAt da_, db_;
 };
 
-// y = dropout(x).
+// y = dropout(x). A rank may have some of the rows or of the columns: an element is dropped by its
+// number among all.
 class DropoutBody final : public OpBody {
  public:
   explicit DropoutBody(const OpBinding& b);
@@ -88,8 +90,13 @@ class DropoutBody final : public OpBody {
   void backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
 
  private:
+  void drop(Ctx& ctx, const MicrobatchInfo& info, MatrixRef x_TC, MatrixRef addend_TC,
+            MatrixRef y_TC) const;
+
   ModelShard model_;
   RngKey key_;
+  Placement over_tp_;
+  AxisPart columns_;
   MatrixAt x_TC_, y_TC_, dy_TC_;
   InputGradAt dx_;
 };

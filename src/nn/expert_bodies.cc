@@ -31,10 +31,12 @@ void DispatchBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m)
   r.exchange().dispatch(ctx, m(sent_AC_), m(y_RC_));
 }
 
+// The few numbers go first: behind the rows they would wait for what another action, which has
+// taken the turn meanwhile, has started on the same link.
 void DispatchBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
   const Route r = route_(m);
-  r.exchange().give_back(ctx, m(dy_RC_), m(dback_AC_));
   r.exchange().give_back(ctx, as_column(m(dweight_R_)), as_column(m(dweight_A_)));
+  r.exchange().give_back(ctx, m(dy_RC_), m(dback_AC_));
   ctx.kernels.combine_rows(ctx.stream, {m(dback_AC_), r.row_Tk, m(dx_addend_TC_), m(dx_TC_)});
 }
 

@@ -64,18 +64,19 @@ PixelsBody::PixelsBody(const OpBinding& b)
       sample_words_(b.model().sample_words()),
       scale_(pixel_scale_of(b.model())),
       words_(b.tokens()),
-      y_PC_(b.output()) {
-  TRIREME_CHECK(y_PC_.dtype != DType::F16, "pixels are fp32 or bf16");
-}
+      y_PC_(b.output()) {}
 
 void PixelsBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
   const MatrixRef y_PC = m(y_PC_);
   const int64_t stride = sample_words_ * int64_t(sizeof(int32_t));
   const auto* bytes = static_cast<const uint8_t*>(m(words_).data) + first_ * stride + first_byte_;
-  if (y_PC.dtype == DType::F32) {
-    write_pixels<float>(ctx.stream, bytes, stride, images_, scale_, y_PC);
-  } else {
-    write_pixels<bf16>(ctx.stream, bytes, stride, images_, scale_, y_PC);
+  switch (y_PC.dtype) {
+    case DType::F32:
+      return write_pixels<float>(ctx.stream, bytes, stride, images_, scale_, y_PC);
+    case DType::BF16:
+      return write_pixels<bf16>(ctx.stream, bytes, stride, images_, scale_, y_PC);
+    default:
+      return write_pixels<f16>(ctx.stream, bytes, stride, images_, scale_, y_PC);
   }
 }
 

@@ -126,7 +126,7 @@ PricedSchedule price_schedule(const RunPlan& plan, const PlanPrices& prices,
       *seconds *= lanes[stage];
     }
   }
-  price_pairs(plan, comm, costs);
+  price_pairs(plan, hardware, comm, costs);
   Result<Simulation> simulation = simulate(plan.schedule, costs);
   return {std::move(simulation), std::move(comm), std::move(costs)};
 }

@@ -86,11 +86,15 @@ StepResult Executor::measure_gradient_of(Ctx& ctx, uint64_t first_sample,
 }
 
 // Both have their memory since before the first (memory_walk.cc), so nothing is allocated between.
+// BW begins, because it reaches its first exchange with the least work: F then computes its
+// attention while this exchange travels, and after the last exchange of F the BW still has the
+// attention of a layer to compute. With F first, nothing would stand beside its first exchange and
+// the last of BW.
 void Executor::run_beside(Ctx& ctx, size_t position) {
   const auto run = [&](size_t i) {
     run_action(ctx, parts_.plan.program[i], parts_.plan.memory.actions[i]);
   };
-  ctx.turns->run([&] { run(position); }, [&] { run(position + 1); });
+  ctx.turns->run([&] { run(position + 1); }, [&] { run(position); });
 }
 
 size_t Executor::run_timed(Ctx& ctx, size_t position) {

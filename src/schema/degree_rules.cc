@@ -198,9 +198,6 @@ void degree_rules(ConfigRules& rules, const RunConfig& config, int64_t data_voca
                model.reads_images() ? config.batch.micro_sequences : model.heads);
   rules.require(!needs_query_latent(model, parallel.tp), "parallel.tp", kNeedsQueryLatent,
                 "set parallel.tp = 1, or give model.q_lora_rank a width");
-  rules.require(!model.reads_images() || model.dropout == 0.0 || parallel.tp == 1, "model.dropout",
-                "of a net of images is drawn for whole layers, which parallel.tp cuts",
-                "set parallel.tp = 1, or model.dropout = 0.0");
   slice_rules(rules, config, model);
   const int64_t seq_len = config.model.seq_len;
   check_degree(rules, "parallel.cp", parallel.cp, context_requirements(seq_len), seq_len);

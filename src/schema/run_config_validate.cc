@@ -372,9 +372,6 @@ void image_run_rules(ConfigRules& rules, const RunConfig& config) {
   rules.require(config.optim.grad_dtype == StateChoice::Fp32, "optim.grad_dtype",
                 "would round the means of batch norms, which are summed like gradients",
                 "set optim.grad_dtype = \"fp32\"");
-  rules.require(config.precision.compute != ComputeChoice::Fp16, "precision.compute",
-                "is too narrow for the sums of gradients of images",
-                "set precision.compute = \"bf16\"");
   rules.require(config.optim.master, "optim.master",
                 "leaves out the fp32 copy, which the statistics of batch norms need",
                 "set optim.master = true");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "layout_run.h"
 #include "planner/make_plan.h"
@@ -45,7 +46,8 @@ RunPlan plan_of_images(ModelFamily family, const NetCase& c) {
 }
 
 void expect_the_bits_on_images(ModelFamily family, const std::vector<NetCase>& cases) {
-  for (const ComputeChoice compute : {ComputeChoice::Fp32, ComputeChoice::Bf16}) {
+  for (const ComputeChoice compute :
+       {ComputeChoice::Fp32, ComputeChoice::Bf16, ComputeChoice::Fp16}) {
     const LayoutRun one =
         run_layout(plan_of_images(family, {.compute = compute}), {.end = 3, .lr = 1e-3});
     EXPECT_EQ(one.differences, "");
@@ -72,6 +74,8 @@ TEST(ParityOfImages, EveryLayoutLeavesTheBitsOfOneRank) {
                              {.dp = 2, .pp = 2, .zero = 1, .schedule = ScheduleKind::Interleaved},
                              {.dp = 2, .pp = 2, .zero = 1, .schedule = ScheduleKind::Dualpipe},
                              {.dp = 2, .pp = 2, .compute = ComputeChoice::Bf16},
+                             {.dp = 2, .zero = 2, .compute = ComputeChoice::Fp16},
+                             {.dp = 2, .pp = 2, .compute = ComputeChoice::Fp16},
                              {.dp = 2, .recompute = Recompute::Full},
                              {.pp = 2, .recompute = Recompute::Selective, .post_validate = true}});
 }
@@ -85,9 +89,26 @@ TEST(ParityOfImages, ANetLearnsClassesAndItsRunningStatisticsClassifyOthers) {
   EXPECT_LT(run.val_loss, 0.5 * std::log(10.0));
 }
 
+// The loss of a single step depends on its 16 images far more than on rounding, so means of a
+// hundred steps are compared.
+TEST(ParityOfImages, InHalfPrecisionANetLearnsWhatItLearnsInFp32) {
+  const auto mean_of = [](ComputeChoice compute) {
+    const RunPlan plan = plan_of_images(ModelFamily::ConvNet, {.dp = 2, .compute = compute});
+    const LayoutRun run = run_layout(plan, {.end = 200, .lr = 3e-3, .evaluates = false});
+    return std::accumulate(run.losses.end() - 100, run.losses.end(), 0.0) / 100.0;
+  };
+  const double whole = mean_of(ComputeChoice::Fp32), at_random = 16.0 * std::log(10.0);
+  EXPECT_LT(whole, 0.5 * at_random);
+  for (const ComputeChoice half : {ComputeChoice::Bf16, ComputeChoice::Fp16}) {
+    EXPECT_NEAR(mean_of(half) / whole, 1.0, 0.1) << name_of(half);
+  }
+}
+
 TEST(ParityOfImages, ResidualBlocksToo) {
   expect_the_bits_on_images(ModelFamily::ResNet50,
-                            {{.dp = 2, .zero = 3}, {.dp = 2, .pp = 2, .zero = 1}});
+                            {{.dp = 2, .zero = 3},
+                             {.dp = 2, .pp = 2, .zero = 1},
+                             {.dp = 2, .zero = 1, .compute = ComputeChoice::Fp16}});
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ struct ConvolutionBackwardInputArgs {
   int64_t groups = 1;
   MatrixRef dy_QF;
   MatrixRef w_FK;
-  MatrixRef dx_PC;    // written or added to (not in fp16), as `write` says
+  MatrixRef dx_PC;    // written or added to, as `write` says
   TensorRef scratch;  // convolution_scratch().bytes() of uint8, 64-byte aligned
   Write write = Write::Overwrite;
 };

@@ -37,8 +37,6 @@ void check_convolution_backward_input(const ConvolutionBackwardInputArgs& args) 
   const DType dtype = args.dx_PC.dtype;
   check_shapes(args.window, args.groups, args.dx_PC, args.w_FK, args.dy_QF, dtype);
   check_matrix("w", args.w_FK, args.w_FK.rows, args.w_FK.cols, dtype);
-  check_argument(args.write == Write::Overwrite || dtype != DType::F16,
-                 "only an fp32 or bf16 gradient of the input is added to");
   const int64_t bytes =
       convolution_scratch(args.window, args.groups, args.dx_PC.cols, args.dy_QF.cols, dtype)
           .bytes();

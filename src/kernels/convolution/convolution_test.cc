@@ -88,7 +88,6 @@ TEST(Convolution, AgreesWithReferenceAndBitsDoNotDependOnThreads) {
   Teams teams;
   for_every_case([&](const ConvolutionCase& c) {
     for (Write write : {Write::Overwrite, Write::Accumulate}) {
-      if (write == Write::Accumulate && c.dtype == DType::F16) continue;
       const Operands start(c, write);
       const auto run = [&](const KernelTable& kernels, Stream& stream, Operands& o) {
         all_of(kernels, stream, c.shape, o);

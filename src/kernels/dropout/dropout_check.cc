@@ -11,6 +11,8 @@ void check_dropout(const DropoutArgs& args) {
   check_argument(args.probability >= 0.0f && args.probability < 1.0f,
                  "a dropout probability lies in [0, 1)");
   check_argument(args.rows_per_sample > 0, "a sample has at least one row");
+  check_argument(args.first_column >= 0 && args.first_column + x_TC.cols <= args.columns_of_row(),
+                 "the columns of a part lie among all columns");
 }
 
 }  // namespace trireme

@@ -47,7 +47,8 @@ void drop_rows(const DropoutArgs& args, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; ++t) {
     const int64_t row = args.first_row + t;
     const uint64_t sample = args.first_sample + uint64_t(row / args.rows_per_sample);
-    const uint64_t first = uint64_t(args.positions.of(row % args.rows_per_sample)) * uint64_t(cols);
+    const int64_t position = args.positions.of(row % args.rows_per_sample);
+    const uint64_t first = uint64_t(position * args.columns_of_row() + args.first_column);
     const T* x_C = args.x_TC.row<T>(t);
     const T* residual_C = args.residual_TC ? args.residual_TC.row<T>(t) : nullptr;
     T* y_C = args.y_TC.row<T>(t);

@@ -105,6 +105,27 @@ TEST(Dropout, IsItsOwnBackward) {
   EXPECT_NEAR(inner_product(o.y, o.residual), inner_product(o.x, back.y), 1e-5);
 }
 
+TEST(Dropout, PartsOfTheColumnsDropWhatTheWholeDrops) {
+  Teams teams;
+  for (Isa isa : supported_isas()) {
+    for (const DropoutShape& shape : kDropoutShapes) {
+      Operands whole(DType::F32, shape), parts = whole;
+      cpu_kernels(isa).dropout(teams.of_2, whole.args(0.3f));
+      for (int64_t begin = 0; begin < shape.cols; begin += 45) {
+        DropoutArgs args = parts.args(0.3f);
+        const int64_t count = std::min<int64_t>(45, shape.cols - begin);
+        for (MatrixRef* x : {&args.x_TC, &args.residual_TC, &args.y_TC}) {
+          *x = cols_of(*x, begin, count);
+        }
+        args.first_column = begin;
+        args.all_columns = shape.cols;
+        cpu_kernels(isa).dropout(teams.of_1, args);
+      }
+      EXPECT_TRUE(whole == parts) << shape.cols;
+    }
+  }
+}
+
 TEST(Dropout, PartsOfTheRowsDropWhatTheWholeDrops) {
   Teams teams;
   for (Isa isa : supported_isas()) {

@@ -17,8 +17,7 @@ enum class MatmulForm {
 // a and b have one dtype (fp32, bf16 or fp16). c has any of these dtypes for NT and NN, and fp32 or
 // bf16 for TN. Products are summed in fp32 in an order that depends only on k, so a row of c has
 // the same bits whatever the number of rows, tiles or threads. 2 M N K FLOPs. c = a b [+ bias in
-// every row] [+ residual], rounded once; or c += a b (fp32 or bf16 c), which is rounded once in
-// bf16.
+// every row] [+ residual], rounded once; or c += a b, which is rounded once in bf16 and fp16.
 struct MatmulArgs {
   MatmulForm form = MatmulForm::NT;
   MatrixRef a;
@@ -34,7 +33,8 @@ void matmul_ref(Stream& stream, const MatmulArgs& args);  // accumulates in doub
 inline int64_t inner_extent(const MatmulArgs& args) {
   return args.form == MatmulForm::TN ? args.a.rows : args.a.cols;
 }
-// Returns the arguments without Write::Accumulate where c is bf16: what was there is a residual.
+// Returns the arguments without Write::Accumulate where c is not fp32: what was there is a
+// residual.
 TRIREME_INLINE MatmulArgs rounded_once(MatmulArgs args) {
   if (args.c.dtype == DType::F32 || args.write == Write::Overwrite) return args;
   args.residual_MN = args.c;

@@ -40,8 +40,7 @@ void check_matmul(const MatmulArgs& args) {
     TRIREME_CHECK(residual_MN.dtype == c.dtype, "the residual has c's dtype");
   }
   if (write == Write::Accumulate) {
-    TRIREME_CHECK(c.dtype != DType::F16 && !bias_N && !residual_MN,
-                  "only a plain fp32 or bf16 product accumulates");
+    TRIREME_CHECK(!bias_N && !residual_MN, "only a plain product accumulates");
   }
 }
 

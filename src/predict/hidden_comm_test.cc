@@ -1,0 +1,62 @@
+#include "predict/hidden_comm.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "planner/make_plan.h"
+#include "planner/small_run_fixture.h"
+#include "predict/predict.h"
+
+namespace trireme {
+namespace {
+
+// A pipeline of one rank and two chunks, whose experts are on two ranks.
+RunPlan plan_of(bool pair, int64_t microbatches, int64_t d_ff = 64) {
+  RunConfig config = small_run(ModelFamily::Moe);
+  config.model.d_ff = d_ff;
+  config.batch.global_sequences = 2 * microbatches;
+  config.parallel.dp = config.parallel.ep = 2;
+  config.parallel.schedule = ScheduleKind::DualpipeV;
+  config.parallel.pair = pair;
+  return make_plan(config, {}).value();
+}
+
+Hardware with_link(double bytes_per_s) {
+  Hardware hardware = two_nodes();
+  hardware.set_nodes(1, {0.0, 1e15}, {0.0, bytes_per_s});
+  return hardware;
+}
+
+double exposed_ep_s(const RunPlan& plan, const Hardware& hardware) {
+  const size_t ep = size_t(std::ranges::find(kTrafficAxes, "ep") - kTrafficAxes.begin());
+  return predict_stages(plan, hardware).front().exposed.at(ep);
+}
+
+// The schedule has 3 F and 3 BW without a partner. On a link so fast that each exchange is shorter
+// than the piece beside it, their exchanges are all that is exposed.
+TEST(HiddenComm, OnlyActionsWithoutAPartnerExposeWhatIsShorterThanThePieceBesideIt) {
+  const Hardware fast = with_link(1e12);
+  for (const int64_t microbatches : {4, 8, 16, 64}) {
+    const double apart_s = exposed_ep_s(plan_of(false, microbatches), fast);
+    const double beside_s = exposed_ep_s(plan_of(true, microbatches), fast);
+    EXPECT_NEAR(beside_s / apart_s, 3.0 / double(2 * microbatches), 1e-6) << microbatches;
+  }
+}
+
+// Exchanges that are longer than all computation hide behind all that stands beside them. The part
+// beside experts that compute ten times as long is then the larger one.
+TEST(HiddenComm, ALongExchangeHidesAsMuchAsThePieceBesideItComputes) {
+  const Hardware slow = with_link(1e6);
+  const auto hidden_s = [&](int64_t d_ff) {
+    return exposed_ep_s(plan_of(false, 8, d_ff), slow) - exposed_ep_s(plan_of(true, 8, d_ff), slow);
+  };
+  const double narrow_s = hidden_s(64), wide_s = hidden_s(640);
+  EXPECT_GT(narrow_s, 0.0);
+  EXPECT_GT(wide_s, narrow_s);
+  const double compute_s = predict_stages(plan_of(true, 8, 640), slow).front().compute;
+  EXPECT_LT(wide_s, compute_s);
+}
+
+}  // namespace
+}  // namespace trireme
