@@ -88,11 +88,17 @@ void StateShard::forget_copies() {
 void StateShard::complete(std::span<std::byte> shard, ThreadTeam& team) {
   TRIREME_CHECK(int64_t(shard.size()) == bytes_, "the memory of another shard");
   const bool has_constants = std::memcmp(shard.data(), header_.data(), header_.size()) == 0;
-  team.parallel_for(int64_t(by_size_.size()), [&](int64_t tile, int) {
-    HashedCopy& copy = copies_[by_size_[size_t(tile)]];
-    if (!copy.is_made && !(copy.is_constant && has_constants)) copy.make(shard);
-  });
-  std::memcpy(shard.data(), header_.data(), header_.size());
+  const auto is_missing = [&](const HashedCopy& copy) {
+    return !copy.is_made && !(copy.is_constant && has_constants);
+  };
+  // Usually the update has made all copies, and waking the team would take longer than all else.
+  if (std::any_of(copies_.begin(), copies_.end(), is_missing)) {
+    team.parallel_for(int64_t(by_size_.size()), [&](int64_t tile, int) {
+      HashedCopy& copy = copies_[by_size_[size_t(tile)]];
+      if (is_missing(copy)) copy.make(shard);
+    });
+  }
+  if (!has_constants) std::memcpy(shard.data(), header_.data(), header_.size());
 }
 
 template <typename Checksum>
