@@ -8,7 +8,7 @@ namespace {
 constexpr int64_t kSigmoid = 2;       // a number of .expert_gating_func
 constexpr double kOfLogarithm = 0.1;  // programs that write the file multiply mscale by this
 
-void add_yarn(const ModelSpec& model, KeyAdder& keys) {
+void add_yarn_keys(const ModelSpec& model, KeyAdder& keys) {
   if (model.rope_scaling_factor == 1.0) return;
   keys.word(".rope.scaling.type", "yarn");
   keys.real(".rope.scaling.factor", model.rope_scaling_factor);
@@ -18,7 +18,7 @@ void add_yarn(const ModelSpec& model, KeyAdder& keys) {
   keys.real(".rope.scaling.yarn_beta_slow", model.rope_low_freq_factor);
 }
 
-void read_yarn(const GgufHeader& header, const std::string& rope, ModelConfig& model) {
+void read_yarn_keys(const GgufHeader& header, const std::string& rope, ModelConfig& model) {
   if (header.find(rope + ".type") == nullptr) return;
   const std::string type = word_of(header, rope + ".type");
   if (type == "none") return;
@@ -81,7 +81,7 @@ void add_latent_keys(const ModelSpec& model, KeyAdder& keys) {
   keys.count(".attention.kv_lora_rank", model.kv_lora_rank);
   keys.count(".rope.dimension_count", model.qk_rope_head_dim);
   keys.real(".rope.freq_base", model.rope_theta);
-  add_yarn(model, keys);
+  add_yarn_keys(model, keys);
   keys.count(".expert_count", model.experts);
   keys.count(".expert_used_count", model.top_k);
   keys.count(".expert_shared_count", model.shared_experts);
@@ -132,7 +132,7 @@ void read_latents(const GgufHeader& header, const std::string& name, ModelConfig
   }
   model.head_dim = key_dim - model.qk_rope_head_dim;
   model.rope_theta = real_of(header, name + ".rope.freq_base", 10000.0);
-  read_yarn(header, name + ".rope.scaling", model);
+  read_yarn_keys(header, name + ".rope.scaling", model);
   read_latent_experts(header, name, model);
 }
 

@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 // A pipeline of one rank and two chunks, whose experts are on two ranks.
-RunPlan plan_of(bool pair, int64_t microbatches, int64_t d_ff = 64) {
+RunPlan plan_with_experts(bool pair, int64_t microbatches, int64_t d_ff = 64) {
   RunConfig config = small_run(ModelFamily::Moe);
   config.model.d_ff = d_ff;
   config.batch.global_sequences = 2 * microbatches;
@@ -38,8 +38,8 @@ double exposed_ep_s(const RunPlan& plan, const Hardware& hardware) {
 TEST(HiddenComm, OnlyActionsWithoutAPartnerExposeWhatIsShorterThanThePieceBesideIt) {
   const Hardware fast = with_link(1e12);
   for (const int64_t microbatches : {4, 8, 16, 64}) {
-    const double apart_s = exposed_ep_s(plan_of(false, microbatches), fast);
-    const double beside_s = exposed_ep_s(plan_of(true, microbatches), fast);
+    const double apart_s = exposed_ep_s(plan_with_experts(false, microbatches), fast);
+    const double beside_s = exposed_ep_s(plan_with_experts(true, microbatches), fast);
     EXPECT_NEAR(beside_s / apart_s, 3.0 / double(2 * microbatches), 1e-6) << microbatches;
   }
 }
@@ -49,12 +49,13 @@ TEST(HiddenComm, OnlyActionsWithoutAPartnerExposeWhatIsShorterThanThePieceBeside
 TEST(HiddenComm, ALongExchangeHidesAsMuchAsThePieceBesideItComputes) {
   const Hardware slow = with_link(1e6);
   const auto hidden_s = [&](int64_t d_ff) {
-    return exposed_ep_s(plan_of(false, 8, d_ff), slow) - exposed_ep_s(plan_of(true, 8, d_ff), slow);
+    return exposed_ep_s(plan_with_experts(false, 8, d_ff), slow) -
+           exposed_ep_s(plan_with_experts(true, 8, d_ff), slow);
   };
   const double narrow_s = hidden_s(64), wide_s = hidden_s(640);
   EXPECT_GT(narrow_s, 0.0);
   EXPECT_GT(wide_s, narrow_s);
-  const double compute_s = predict_stages(plan_of(true, 8, 640), slow).front().compute;
+  const double compute_s = predict_stages(plan_with_experts(true, 8, 640), slow).front().compute;
   EXPECT_LT(wide_s, compute_s);
 }
 
