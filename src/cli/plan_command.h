@@ -34,16 +34,10 @@ struct PlanOptions {
 // Prints the plan and its predicted cost without running it. An infeasible plan is an error.
 Result<int> run_plan(const PlanOptions& options, CommandIo& io);
 
-// Describes the plan as text: parameters, FLOPs, batch, memory by class.
-std::string describe_plan(const RunPlan& plan);
-
 // Refuses a rank that the plan does not have.
 Status check_rank(int rank, const RunPlan& plan);
 
 // "tiny-gpt2": the last configuration file without folder and ending.
 std::string name_of_configuration(const PlanOptions& options);
-
-// Returns one line "warning: ..." for each of plan_warnings.
-std::string warning_lines(const RunPlan& plan);
 
 }  // namespace trireme

@@ -13,7 +13,7 @@
 #include "api/this_machine.h"
 #include "base/file.h"
 #include "cli/exit_code.h"
-#include "cli/plan_command.h"
+#include "cli/plan_text.h"
 #include "cli/prediction_line.h"
 #include "cli/run_environment.h"
 #include "cli/stop_signals.h"

@@ -6,7 +6,7 @@
 #include <ostream>
 
 #include "base/units.h"
-#include "cli/plan_command.h"
+#include "cli/plan_text.h"
 
 namespace trireme {
 

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "compile/run_plan.h"
+
+// What people read of a plan before it runs.
+namespace trireme {
+
+// Describes the plan as text: parameters, FLOPs, batch, memory by class.
+std::string describe_plan(const RunPlan& plan);
+
+// Returns a line for each device of a mixed cluster, with the ranks that have it; else "".
+std::string device_lines(const RunPlan& plan, const Hardware& hardware);
+
+// Returns the line with the predicted time of a step.
+std::string priced_line(const RunPlan& plan, const Hardware& hardware);
+
+// Returns one line "warning: ..." for each of plan_warnings.
+std::string warning_lines(const RunPlan& plan);
+
+}  // namespace trireme
