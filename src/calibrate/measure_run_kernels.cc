@@ -20,7 +20,8 @@ namespace {
 constexpr double kMostStartFlops = 5e9;
 constexpr int64_t kMostCols = 4096, kMostDepth = 2048;
 constexpr int64_t kMostTokens = 2048;
-constexpr int64_t kMostQueries = 1024, kMostScores = int64_t{4} << 20;
+constexpr int64_t kMostQueries = 1024;
+constexpr int64_t kMostNumbers = int64_t{4} << 20;  // scores, or queries
 // More than a core's share of any last-level cache.
 constexpr int64_t kMostColdBytes = int64_t{64} << 20;
 constexpr int64_t kFewNumbers = 16;
@@ -163,11 +164,12 @@ double vector_share_of(const StartBench& bench, const KernelSizes& sizes, double
 double attention_share_of(const StartBench& bench, const KernelSizes& sizes,
                           const ComputeCeilings& peaks, const RunKernels& reached) {
   const int64_t queries = std::clamp<int64_t>(sizes.seq_len, 1, kMostQueries);
-  const int64_t most_heads = std::max<int64_t>(1, kMostScores / (queries * queries));
+  const int64_t head_dim = std::max<int64_t>(sizes.head_dim, 1);
+  const int64_t of_a_head = queries * std::max(queries, head_dim);
+  const int64_t most_heads = std::max<int64_t>(1, kMostNumbers / of_a_head);
   const int64_t heads = std::clamp<int64_t>(sizes.heads, 1, most_heads);
   const int64_t sequences = std::clamp<int64_t>(sizes.tokens / std::max<int64_t>(sizes.seq_len, 1),
                                                 1, most_heads / heads);
-  const int64_t head_dim = std::max<int64_t>(sizes.head_dim, 1);
   const AttentionBench attention(
       attention_shape(sequences, queries, queries, heads, heads, head_dim), sizes.compute);
   const double measured_s = bench.seconds([&] { attention.forward(bench.kernels, bench.stream); }) +
