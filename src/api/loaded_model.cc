@@ -32,15 +32,19 @@ LoadedModel::LoadedModel(std::string folder, const ModelSpec& model, DType compu
   memory_ = Buffer::allocate(table_.bytes());
 }
 
-void LoadedModel::make_decoder(DType compute, bool is_quantized) {
+int64_t LoadedModel::num_in_bytes() const { return trireme::num_in_bytes(table_); }
+
+Status LoadedModel::make_decoder(DType compute, bool is_quantized) {
   if (is_quantized) {
     TensorTable table = quantized_table(model_, compute);
     Buffer memory = Buffer::allocate(table.bytes());
-    quantize_params(params(), table, Frame(table, memory.data()), stream_);
+    const Status fits = quantize_params(params(), table, Frame(table, memory.data()), stream_);
+    if (!fits.ok()) return with_context(fits.error(), folder_);
     table_ = std::move(table);
     memory_ = std::move(memory);
   }
   decoder_ = std::make_unique<Decoder>(model_, params(), compute);
+  return Done{};
 }
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
@@ -73,7 +77,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
       "has no tokenizer.json: the run was trained without data.tokenizer, so its tokens have no "
       "text";
   TRIREME_TRY_DONE(load_params(checkpoint, loaded->params_, loaded->params(), num_threads));
-  loaded->make_decoder(dtype, precision.is_quantized);
+  TRIREME_TRY_DONE(loaded->make_decoder(dtype, precision.is_quantized));
   return loaded;
 }
 
@@ -105,7 +109,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load_foreign(const std::string
       write_element(data, dtype, int64_t(i), double(values[i]));
     }
   }
-  loaded->make_decoder(dtype, precision.is_quantized);
+  TRIREME_TRY_DONE(loaded->make_decoder(dtype, precision.is_quantized));
   return loaded;
 }
 

@@ -45,6 +45,8 @@ class LoadedModel {
   LoadedModel& operator=(const LoadedModel&) = delete;
 
   const ModelSpec& model() const { return model_; }
+  // Returns how many weights are held in bytes (ModelPrecision::is_quantized).
+  int64_t num_in_bytes() const;
   // Returns the tokenizer, which this object owns. A Usage error if there is none.
   Result<const Tokenizer*> tokenizer() const;
 
@@ -55,7 +57,7 @@ class LoadedModel {
   LoadedModel(std::string folder, const ModelSpec& model, DType compute, int num_threads);
   Frame params() const { return Frame(table_, memory_.data()); }
   // Ends the loading, once all parameters lie in memory in `compute`.
-  void make_decoder(DType compute, bool is_quantized);
+  Status make_decoder(DType compute, bool is_quantized);
 
   std::string folder_;
   ModelSpec model_;

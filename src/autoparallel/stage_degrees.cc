@@ -107,7 +107,8 @@ void add_plans_by_stage(const PlannedRun& run, int64_t sequences, const std::vec
       const auto split = [&] { return split_plan(run, search, stages.source(), operators, true); };
       const std::optional<FoundPlan> plan = split();
       if (!plan || add(plan)) continue;
-      // A tied table, for example, needs equal degrees in the first and the last stage.
+      // A tied table needs equal degrees in the first and the last stage.
+      if (!run.model.trains_tied_table()) continue;
       const PlaceDegrees first = degrees_of(plan->stages.front());
       const PlaceDegrees last = degrees_of(plan->stages.back());
       if (first == last) continue;

@@ -160,7 +160,7 @@ double vector_share_of(const StartBench& bench, const KernelSizes& sizes, double
   return operations / (computing_s * fp32_flops / 2.0);
 }
 
-// What of the time no operation on single scores accounts for belongs to the products.
+// The products take the measured time minus that of the operations on single scores.
 double attention_share_of(const StartBench& bench, const KernelSizes& sizes,
                           const ComputeCeilings& peaks, const RunKernels& reached) {
   const int64_t queries = std::clamp<int64_t>(sizes.seq_len, 1, kMostQueries);

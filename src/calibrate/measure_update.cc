@@ -6,8 +6,7 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kMostParams = int64_t{2} << 20;
-// A cache of 32 MiB keeps a third of 64 MiB that are read round and round, and next to nothing of
-// this.
+// Must not fit in a cache: one of 32 MiB keeps a third of 64 MiB, but hardly any of this.
 constexpr int64_t kMostBytes = int64_t{256} << 20;
 // Gradient, master weight, both moments and the copy, each in lines of its own.
 constexpr int64_t kBytesOfParam = 4 * int64_t{sizeof(float)} + 2;

@@ -165,6 +165,11 @@ Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
   }
   io.err << fmt::format("model: loaded in {}\n",
                         format_seconds(double(monotonic_ns() - begin_ns) * 1e-9));
+  if (options.precision == kQuantizedPrecision) {
+    io.err << fmt::format("{}: {} of {} of the weights are in bytes\n", kQuantizedPrecision,
+                          format_count(double(loaded->num_in_bytes())),
+                          format_count(double(num_params(loaded->model()))));
+  }
 
   std::vector<GenerateReport> reports;
   for (size_t k = 0; k < texts.size(); ++k) {

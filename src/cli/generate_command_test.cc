@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
+#include "base/units.h"
 #include "cli/command_fixture.h"
 #include "interchange/foreign_model.h"
 #include "tokenizer/bpe_tokenizer.h"
@@ -84,6 +85,15 @@ TEST_F(Generate, ModelsOfOtherProgramsHaveTheTextOfTheirCheckpointInEveryPrecisi
   }
 }
 
+// The matrices of two layers, and the head, which shares the table of the embedding; no table of
+// positions and no vector. Each layer has 12 d_model^2.
+TEST_F(Generate, SaysHowManyOfTheWeightsAreInBytes) {
+  const CommandAnswer answer = generate({"hf", "-p", "Once", "-n", "2", "--precision", "q8_0"});
+  const std::string in_bytes = format_count(2.0 * 12 * 32 * 32 + 300 * 32);
+  EXPECT_NE(answer.err.find("\nq8_0: " + in_bytes + " of "), std::string::npos) << answer.err;
+  EXPECT_EQ(generate({"hf", "-p", "Once", "-n", "2"}).err.find("in bytes"), std::string::npos);
+}
+
 TEST_F(Generate, SaysWhatTheContextCannotHold) {
   for (const char* model : {"hf", "model.gguf"}) {
     const CommandAnswer fits = generate({model, "-p", "Once", "-n", "4"});
@@ -141,10 +151,18 @@ TEST_F(Generate, WritesASpeedWithWhichServePlanPlans) {
   EXPECT_NEAR(speeds.at("items_per_s").at("thread").get<double>() * request_s, 1.0, 1e-9);
   EXPECT_GT(speeds.at("priced_items_per_s").at("thread").get<double>(), 0.0);
   EXPECT_NE(plan({}).out.find("(measured; priced "), std::string::npos) << plan({}).out;
-  std::ofstream("speeds/here.json") << "{}";
-  EXPECT_NE(plan({}).err.find("speeds/here.json: not a measurement with a prompt"),
-            std::string::npos)
-      << plan({}).err;
+  const std::string times = R"("decoded_tokens": 7, "decode_s": 1, "prompts": 2, )";
+  for (const auto& [file, problem] :
+       {std::pair<std::string, std::string>{"{}", "not a measurement with a prompt"},
+        {"{", "not JSON"},
+        {"{" + times + R"("prompt_tokens": 66, "first_token_s": 1})",
+         "its prompts have 33 tokens and those of the requests 8,"},
+        {R"({"decoded_tokens": 7, "decode_s": 1e-14, "prompt_tokens": 4, "first_token_s": 1e-14})",
+         "2.5e+13 requests per second are more than 1e+12"}}) {
+    std::ofstream("speeds/here.json") << file;
+    const std::string err = plan({}).err;
+    EXPECT_NE(err.find("speeds/here.json: " + problem), std::string::npos) << file << "\n" << err;
+  }
 }
 
 // Prompt K is drawn as if it were the only one, with the seed that lies K - 1 above.

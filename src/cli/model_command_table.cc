@@ -41,7 +41,8 @@ Command generate_command() {
                    .value_name = "DTYPE",
                    .doc = "number format of weights and computation; by default that of the model. "
                           "q8_0: matrices as whole numbers of one byte with a scale for each 32, "
-                          "which halves what a token reads; the rest as the model has it",
+                          "which halves what a token reads; the rest, such as the matrices of "
+                          "experts, as the model has it; while it loads, memory holds both",
                    .target = &options->precision,
                    .choices = {"fp32", "bf16", "fp16", kQuantizedPrecision}},
                   {.name = "prompt",

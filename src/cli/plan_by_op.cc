@@ -36,10 +36,13 @@ Result<int> run_search_by_op(const PlanOptions& options, const RunConfig& config
   host.data_vocab_size = vocab_size;
   TRIREME_TRY(run, planned_run(config, host, hardware));
   TRIREME_TRY(found, search_by_op(run, config, host));
+  const std::optional<NamedPlan> written = found.trainable();
+  const bool writes = !options.jobs.out.empty();
   if (options.json) {
     nlohmann::ordered_json json;
     json["hardware"] = hardware.name;
     json["alpa"] = plan_by_op_json(found);
+    if (writes && written) json["alpa"]["written"] = written->name;
     io.out << json_text(json, 2) << "\n";
   } else {
     io.out << plan_by_op_text(found);
@@ -49,8 +52,6 @@ Result<int> run_search_by_op(const PlanOptions& options, const RunConfig& config
     TRIREME_TRY_DONE(write_file_atomically(*options.graph, draw_stages(plan_by_op_picture(found))));
   }
   const Result<RunConfig> best = found.runnable();
-  const std::optional<NamedPlan> written = found.trainable();
-  const bool writes = !options.jobs.out.empty();
   if (writes && !written) return best.error();
   if (!best.ok() && !options.json) io.out << best.error().message << "\n";
   if (!writes) return 0;

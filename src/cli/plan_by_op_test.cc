@@ -70,7 +70,8 @@ TEST_F(PlanByOpTest, OnAMixedClusterTheFasterRankGetsMoreLayersAndThePlanTrains)
 // What --out has written is one of the plans that were printed, and the text names it.
 TEST_F(PlanByOpTest, TheTextNamesThePlanThatIsWritten) {
   const std::string text = succeed(search({"--out", "plan.toml"}));
-  const auto json = parse_json(succeed(search({"--json"}))).at("alpa");
+  const auto json = parse_json(succeed(search({"--json", "--out", "again.toml"}))).at("alpa");
+  EXPECT_EQ(json.at("written"), "the plan with layers by speed");
   const std::string begin = "plan.toml has the plan with layers by speed\n";
   EXPECT_NE(text.find(begin), std::string::npos) << text;
   const RunConfig written =
@@ -83,9 +84,11 @@ TEST_F(PlanByOpTest, TheTextNamesThePlanThatIsWritten) {
       << text;
 }
 
-RunnablePlan plan_of_seconds(double step_s) {
+// The simplified price of the search has the opposite order.
+RunnablePlan plan_of_seconds(double predicted_s) {
   RunnablePlan plan;
-  plan.found.step_s = step_s;
+  plan.predicted_s = predicted_s;
+  plan.found.step_s = -predicted_s;
   return plan;
 }
 
@@ -114,7 +117,7 @@ TEST(PlanByOp, TheFastestPlanThatRunsIsOffered) {
       while (!plans[size_t(first)]) ++first;
       const int expected = plans[size_t(fastest)] ? fastest : first;
       EXPECT_EQ(offered->name, names[size_t(expected)]) << there << " " << fastest;
-      EXPECT_EQ(offered->plan->found.step_s, plans[size_t(expected)]->found.step_s);
+      EXPECT_EQ(offered->plan->predicted_s, plans[size_t(expected)]->predicted_s);
     }
   }
 }

@@ -19,10 +19,12 @@ std::string line_of(const AxisCollective& one) {
     return fmt::format("{} {}: messages between {} ranks", one.axis, one.collective,
                        one.span.count);
   }
-  return fmt::format("{} {} of {} ranks: {}, {} sent in {}", one.axis, one.collective,
-                     one.span.count, text_of(one.price),
-                     format_bytes(int64_t(std::llround(one.sent_bytes))),
-                     format_seconds(one.price.seconds));
+  // What a rank sends depends on the method. We count it for messages of our runtime.
+  const bool is_counted = one.price.method == CollectiveMethod::Messages;
+  const double bytes = is_counted ? one.sent_bytes : one.vector_bytes;
+  return fmt::format("{} {} of {} ranks: {}, {} {} in {}", one.axis, one.collective, one.span.count,
+                     text_of(one.price), format_bytes(int64_t(std::llround(bytes))),
+                     is_counted ? "sent" : "in all", format_seconds(one.price.seconds));
 }
 
 }  // namespace
@@ -44,9 +46,7 @@ nlohmann::ordered_json collectives_json(const RunPlan& plan, const Hardware& har
                     {"stride", one.span.stride},
                     {"method", name_of(one.price.method)}});
     if (is_between_two(one)) continue;
-    const bool has_protocol =
-        one.price.method == CollectiveMethod::Ring || one.price.method == CollectiveMethod::Tree;
-    if (has_protocol) json.back()["protocol"] = name_of(one.price.protocol);
+    if (one.price.has_protocol()) json.back()["protocol"] = name_of(one.price.protocol);
     json.back()["sums_in_switch"] = one.price.method == CollectiveMethod::Switch;
     json.back()["sent_bytes"] = one.sent_bytes;
     json.back()["seconds"] = one.price.seconds;

@@ -99,7 +99,9 @@ TEST(PlanCommand, SaysHowTheCollectivesOfEveryAxisWerePriced) {
   EXPECT_EQ(of_axis(halves, "tp").at("all_gather")["method"], "ring");
   EXPECT_TRUE(of_axis(halves, "tp").at("all_gather").contains("protocol"));
   const std::string text = printed_with(false, "false");
-  EXPECT_NE(text.find("tp all_reduce of 4 ranks: sums in the switch"), std::string::npos) << text;
+  EXPECT_NE(text.find("tp all_reduce of 4 ranks: sums in the switch, 128.0 MiB in all in "),
+            std::string::npos)
+      << text;
 }
 
 // The code of the action at which memory reaches its peak is followed by its meaning.

@@ -144,7 +144,7 @@ Json stage_json(const PlanByOp& found, const StageSearch& names, const StagePlan
 
 const std::optional<RunnablePlan>& faster_of(const std::optional<RunnablePlan>& a,
                                              const std::optional<RunnablePlan>& b) {
-  return !b || (a && a->found.step_s <= b->found.step_s) ? a : b;
+  return !b || (a && a->predicted_s <= b->predicted_s) ? a : b;
 }
 
 }  // namespace
@@ -173,7 +173,7 @@ std::optional<NamedPlan> PlanByOp::trainable() const {
   std::optional<NamedPlan> fastest;
   const auto offer = [&](std::string_view name, const RunnablePlan* plan) {
     if (plan == nullptr) return;
-    if (fastest && fastest->plan->found.step_s <= plan->found.step_s) return;
+    if (fastest && fastest->plan->predicted_s <= plan->predicted_s) return;
     fastest = {name, plan};
   };
   const auto pointer_to = [](const std::optional<RunnablePlan>& plan) {
@@ -198,7 +198,7 @@ Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
   const std::optional<RunnablePlan>& same = faster_of(uniform, by_speed);
   if (same && search.best.uniform) search.best = same->found;
   std::optional<RunnablePlan> by_stage = best_runnable(search.by_stage, config, host, run.hardware);
-  if (by_stage && same && same->found.step_s <= by_stage->found.step_s) by_stage.reset();
+  if (by_stage && same && same->predicted_s <= by_stage->predicted_s) by_stage.reset();
   Result<RunnablePlan> by_op = same && search.best.uniform
                                    ? Result<RunnablePlan>(*same)
                                    : compile_found(search.best, config, host, run.hardware);

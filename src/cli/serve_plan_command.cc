@@ -121,6 +121,14 @@ std::string limits_text(const LatencyLimits& limits) {
   return text.empty() ? text : "latency" + text.substr(1) + "\n";
 }
 
+std::string search_text(const ServingAnswer& answer) {
+  if (answer.simulated_plans > 0) {
+    return fmt::format("the cheapest of {} plans that were simulated, there may be cheaper ones",
+                       answer.simulated_plans);
+  }
+  return answer.is_exact() ? "exact" : "not exact, there may be cheaper plans";
+}
+
 std::string trial_text(const ServingTrialResult& trial) {
   if (trial.requests == 0)
     return "  This plan was not simulated, because a request becomes too many items.\n";
@@ -182,8 +190,7 @@ Result<int> run_serve_plan(const ServePlanOptions& options, CommandIo& io) {
       deployment.workers_per_hour, deployment.traffic_per_hour, limits_text(pipeline.latency),
       plan_text(pipeline, tiers, answer), speeds_text(pipeline, tiers),
       compared_text(tiers, answer), pipeline.latency.are_stated() ? ", whatever the latency" : "",
-      curve_text(pipeline, answer.curve), trial_text(trial),
-      answer.curve.is_exact ? "exact" : "not exact, there may be cheaper plans",
+      curve_text(pipeline, answer.curve), trial_text(trial), search_text(answer),
       answer.curve.combinations, answer.curve.placed, format_seconds(search_s));
   return 0;
 }

@@ -92,9 +92,18 @@ TEST(ServePlanCommand, ALatencyLimitIsKeptOrRefusedWithWhatWouldBeEnough) {
   EXPECT_LE(double(limited.at("simulation").at("latency_s").at("p95")), 0.05);
   EXPECT_GT(double(free.at("simulation").at("latency_s").at("p95")), 0.05);
   EXPECT_GT(double(limited.at("cost_per_hour")), double(free.at("cost_per_hour")));
+  EXPECT_TRUE(free.at("search").at("exact"));
+  EXPECT_FALSE(limited.at("search").at("exact"));
+  const auto simulated = limited.at("search").at("simulated_plans");
+  const std::string text = answer_of(serve_plan("video", {"--p95-latency", "0.05"})).out;
+  EXPECT_NE(
+      text.find("search: the cheapest of " + std::to_string(simulated.get<int64_t>()) + " plans"),
+      std::string::npos)
+      << text;
   const CommandAnswer refused = answer_of(serve_plan("video", {"--mean-latency", "0.0001"}));
   EXPECT_EQ(refused.exit_code, 3);
   EXPECT_NE(refused.err.find("pipeline.mean_latency_s = "), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find(" plans that were tried keeps"), std::string::npos) << refused.err;
   EXPECT_EQ(answer_of(serve_plan("video", {"--mean-latency", "-1"})).exit_code, 2);
 }
 

@@ -10,13 +10,14 @@
 namespace trireme {
 namespace {
 
-// NCCL's model of a protocol (NVIDIA/nccl, graph/tuning.cc).
+// NCCL's model of a protocol (NVIDIA/nccl 2.24, graph/tuning.cc; the share of LL is older).
 // A file states the latency of one step of a ring with Simple; the others follow in proportion.
 struct ProtocolFacts {
   double more_s;     // of a collective, beside those of Simple
   double bandwidth;  // share of the links' that is left beside flags and waiting
-  double ring[2];    // latency of a step / that of a ring with Simple: inside the innermost
-  double tree[2];    // tier (NVLink), and outside of it (a network)
+  // Latency of a step / that of a ring with Simple: [0] inside the innermost tier, [1] outside.
+  double ring[2];
+  double tree[2];
 };
 constexpr double kRingInside_us = 3.4, kRingOutside_us = 14.0;
 constexpr ProtocolFacts kProtocols[] = {
@@ -32,12 +33,13 @@ constexpr ProtocolFacts kProtocols[] = {
 constexpr int kNumProtocols = 3;
 
 constexpr double kTreeBandwidth = 0.92;  // of a ring's
-// What NCCL leaves of it for vectors of 64 B, 128 B and so on, measured on its trees.
-constexpr double kTreeShares[][22] = {
-    {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .5, .5, .6, .6, .7, .8, .9},
-    {1., 1., 1., 1., 1., .9, .8, .8, .8, .7, .6, .6, .6, .5, .6, .6, .7, .7, .8, .9, .9, 1.},
-    {1., 1., 1., 1., .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1., 1., 1.}};
-constexpr double kLastTreeShare = 21.0;
+// What NCCL 2.7 leaves of it for vectors of 64 B, 128 B and so on, measured on its trees. It takes
+// nothing from vectors that are larger than those of its table: that is the last number.
+constexpr double kTreeShares[][23] = {
+    {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .5, .5, .6, .6, .7, .8, .9, 1.},
+    {1., 1., 1., 1., 1., .9, .8, .8, .8, .7, .6, .6, .6, .5, .6, .6, .7, .7, .8, .9, .9, 1., 1.},
+    {1., 1., 1., 1., .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1., 1., 1., 1.}};
+constexpr double kLastTreeShare = 22.0;
 // A ring between nodes with Simple, for all but the smallest vectors.
 constexpr double kPlateau = 1.4;
 constexpr double kSwitchInside = 25.0 / kRingInside_us, kSwitchOutside = 18.0 / kRingOutside_us;
@@ -131,7 +133,7 @@ VectorExchange exchange_of(const Hardware& hardware, RankSpan span, VectorMove m
                            double sent_bytes) {
   VectorExchange exchange{hardware, parts_of(hardware.tiers, span), double(span.count),
                           move == VectorMove::AllReduce};
-  exchange.vector_bytes = sent_bytes / ring_share(move, exchange.ranks);
+  exchange.vector_bytes = vector_bytes(span, move, sent_bytes);
   exchange.bytes_per_s = group_link(hardware, span).bytes_per_s;
   return exchange;
 }
@@ -167,10 +169,9 @@ std::string_view name_of(WireProtocol protocol) {
 }
 
 std::string text_of(const CollectivePrice& price) {
-  const bool has_protocol =
-      price.method == CollectiveMethod::Ring || price.method == CollectiveMethod::Tree;
-  return has_protocol ? fmt::format("{}, {}", name_of(price.method), name_of(price.protocol))
-                      : std::string(name_of(price.method));
+  return price.has_protocol()
+             ? fmt::format("{}, {}", name_of(price.method), name_of(price.protocol))
+             : std::string(name_of(price.method));
 }
 
 bool has_device_library(const Hardware& hardware, RankSpan span) {
@@ -179,6 +180,10 @@ bool has_device_library(const Hardware& hardware, RankSpan span) {
   return std::all_of(parts.begin(), parts.end(), [](const TierPart& part) {
     return part.parts == 1 || part.tier->has_switch();
   });
+}
+
+double vector_bytes(RankSpan span, VectorMove move, double sent_bytes) {
+  return sent_bytes / ring_share(move, double(span.count));
 }
 
 CollectivePrice price_collective(const Hardware& hardware, RankSpan span, VectorMove move,

@@ -28,6 +28,10 @@ struct CollectivePrice {
   CollectiveMethod method = CollectiveMethod::Messages;
   WireProtocol protocol = WireProtocol::Simple;
   double seconds = 0.0;
+
+  bool has_protocol() const {
+    return method == CollectiveMethod::Ring || method == CollectiveMethod::Tree;
+  }
 };
 // Returns "ring, LL128".
 std::string text_of(const CollectivePrice& price);
@@ -41,6 +45,9 @@ bool has_device_library(const Hardware& hardware, RankSpan span);
 // Otherwise it is transfer_s over group_link. Nothing sent, or an unknown bandwidth: 0.
 CollectivePrice price_collective(const Hardware& hardware, RankSpan span, VectorMove move,
                                  double sent_bytes);
+
+// Bytes of the whole vector of a collective in which every rank sends so many if it runs as a ring.
+double vector_bytes(RankSpan span, VectorMove move, double sent_bytes);
 
 // The collective of most bytes among those that it is shown.
 struct LargestCollective {

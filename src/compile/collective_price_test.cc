@@ -75,6 +75,19 @@ TEST(CollectivePrice, TheMethodFollowsTheSizeAndTheGroup) {
   EXPECT_EQ(price(hardware, {128, 1}, VectorMove::AllGather, kMiB).method, CollectiveMethod::Ring);
 }
 
+// NCCL's table of shares ends at 128 MiB, and larger vectors have the whole bandwidth of a tree.
+TEST(CollectivePrice, TreesTakeNothingFromVectorsBeyondTheirTable) {
+  Hardware hardware = nodes_of_eight();
+  hardware.tiers[1].link.latency_s = 200e-6;  // so that a ring takes longer
+  const auto tree = [&](double bytes) {
+    const CollectivePrice found = price(hardware, {128, 1}, VectorMove::AllReduce, bytes);
+    EXPECT_EQ(text_of(found), "tree, Simple");
+    return found.seconds;
+  };
+  const double more = 1024.0 * kMiB, node_bytes_per_s = 8.0 * 20e9;
+  EXPECT_NEAR(tree(2.0 * more) - tree(more), 2.0 * more / (0.92 * node_bytes_per_s), 1e-9);
+}
+
 // Of the steps of a ring over four nodes of eight, three lead to another node.
 TEST(CollectivePrice, EveryStepOfARingTakesTheLatencyOfItsLink) {
   const Hardware hardware = nodes_of_eight();

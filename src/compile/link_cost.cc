@@ -80,15 +80,6 @@ LinkSpec pair_link(const Hardware& hardware, int64_t from, int64_t to) {
   return {};
 }
 
-double all_reduce_bytes_per_s(const Hardware& hardware, RankSpan span) {
-  const std::vector<TierPart> parts = parts_of(hardware.tiers, span);
-  const bool sums_in_switch = std::all_of(parts.begin(), parts.end(), [](const TierPart& part) {
-    return part.parts == 1 || part.tier->sums_in_switch;
-  });
-  // Every byte is sent twice, as an addend and as a sum; once where the switch adds.
-  return group_link(hardware, span).bytes_per_s / (sums_in_switch ? 1.0 : 2.0);
-}
-
 double shared_memory_s(const Hardware& hardware, RankSpan span, VectorMove move,
                        double sent_bytes) {
   const bool is_inside_node = span.count * span.stride <= hardware.ranks_per_node();

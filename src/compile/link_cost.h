@@ -23,9 +23,6 @@ LinkSpec exchange_link(const Hardware& hardware, RankSpan span);
 // The link between the ranks at two positions of the mesh.
 LinkSpec pair_link(const Hardware& hardware, int64_t from, int64_t to);
 
-// Bytes of a vector per second of its all-reduce over all ranks of a span, when it is large.
-double all_reduce_bytes_per_s(const Hardware& hardware, RankSpan span);
-
 // Seconds in which a rank moves the bytes of a collective through memory, for vectors that no cache
 // holds. Returns 0 unless all ranks of the group share the memory of one processor. The ranks of a
 // node read and write each other's vectors in place. The bytes are counted, not fitted. To sum, a

@@ -329,6 +329,18 @@ UnitPrices price_units(const ModelSpec& model, const StageShape& shape, const Ha
 
 std::vector<OpSeconds> price_ops(const std::vector<OpWork>& works, const ModelSpec& model,
                                  const StageShape& shape, const Hardware& hardware) {
+  if (hardware.is_mixed()) {
+    std::vector<OpSeconds> least = price_ops(works, model, shape, hardware.all_of_device(0));
+    for (int device = 1; device < hardware.num_devices(); ++device) {
+      const auto others = price_ops(works, model, shape, hardware.all_of_device(device));
+      for (size_t i = 0; i < least.size(); ++i) {
+        for (size_t half = 0; half < least[i].size(); ++half) {
+          least[i][half] = std::min(least[i][half], others[i][half]);
+        }
+      }
+    }
+    return least;
+  }
   const UnitPricer pricer(model, shape, hardware);
   std::vector<OpSeconds> seconds;
   for (const OpWork& work : works) seconds.push_back(pricer.price(work));

@@ -62,7 +62,8 @@ PlanPrices price_places(const RunPlan& plan, const Hardware& hardware,
 // Returns for every part the lower, or the higher, of two prices of the same units.
 UnitPrices join_prices(UnitPrices a, const UnitPrices& b, OfDevices which);
 
-// Seconds of every op for one micro-batch, each with the launches of its own kernels.
+// Seconds of every op for one micro-batch, each with the launches of its own kernels. On a mixed
+// cluster they are those of the device which is fastest at it.
 std::vector<OpSeconds> price_ops(const std::vector<OpWork>& works, const ModelSpec& model,
                                  const StageShape& shape, const Hardware& hardware);
 

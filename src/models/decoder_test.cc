@@ -232,12 +232,12 @@ TEST(Decoder, QuantizedWeightsHaveTheLogitsOfWhatTheirBytesStandFor) {
       const TensorTable table = quantized_table(wide_text_model_of(name), DType::F32);
       Buffer memory = Buffer::allocate(table.bytes());
       const Frame quantized(table, memory.data());
-      quantize_params(model.params(), table, quantized, model.ctx().stream);
+      ASSERT_TRUE(quantize_params(model.params(), table, quantized, model.ctx().stream).ok());
       const int num_unpacked = unpack_params(table, quantized, model.params());
       EXPECT_GE(num_unpacked, 8);
       // A table that is looked up, too, has the numbers that the head multiplies. Bytes stay as
       // they are.
-      quantize_params(model.params(), table, quantized, model.ctx().stream);
+      ASSERT_TRUE(quantize_params(model.params(), table, quantized, model.ctx().stream).ok());
       Decoder of_bytes(wide_text_model_of(name), quantized, DType::F32);
       Decoder of_numbers(wide_text_model_of(name), model.params(), DType::F32);
       const std::vector<int32_t> tokens = some_tokens();
@@ -254,6 +254,34 @@ TEST(Decoder, QuantizedWeightsHaveTheLogitsOfWhatTheirBytesStandFor) {
         }
       }
     }
+  }
+}
+
+TEST(Decoder, AMatrixWhoseWeightsBytesCannotSayIsNamed) {
+  WholeModel model(wide_text_model_of("llama"), *all_kernels().front(), DType::F32);
+  const TensorTable table = quantized_table(wide_text_model_of("llama"), DType::F32);
+  Buffer memory = Buffer::allocate(table.bytes());
+  const Frame quantized(table, memory.data());
+  const auto held = [&] {
+    return quantize_params(model.params(), table, quantized, model.ctx().stream);
+  };
+  const std::string scale = kQuantizedScale;
+  for (const TensorSpec& tensor : table.tensors()) {
+    if (!tensor.name.ends_with(scale)) continue;
+    const std::string name = tensor.name.substr(0, tensor.name.size() - scale.size());
+    float* const weight = static_cast<float*>(model.params().at(name).data) + 33;
+    const float before = *weight;
+    for (const float wrong : {std::nanf(""), INFINITY, -INFINITY, -8.33e6f}) {
+      *weight = wrong;
+      const Status refused = held();
+      ASSERT_FALSE(refused.ok()) << name << " " << wrong;
+      EXPECT_EQ(refused.error().kind, ErrorKind::Damaged);
+      EXPECT_TRUE(refused.error().message.starts_with(name + " has a weight"))
+          << refused.error().message;
+    }
+    *weight = 8.3e6f;
+    EXPECT_TRUE(held().ok()) << name;
+    *weight = before;
   }
 }
 

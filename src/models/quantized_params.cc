@@ -1,16 +1,22 @@
 #include "models/quantized_params.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <utility>
 
+#include "base/element.h"
 #include "graph/model_graphs.h"
 #include "models/decoder_graph.h"
 #include "nn/quantized_weight.h"
 
 namespace trireme {
 namespace {
+
+constexpr double kGreatestInBytes = 127.0 * 65504.0;  // with the greatest scale in fp16
 
 // The matrices that whole products multiply, by their names in the model.
 std::set<std::string> multiplied_params(const ModelSpec& model, DType compute) {
@@ -30,6 +36,13 @@ std::set<std::string> multiplied_params(const ModelSpec& model, DType compute) {
     }
   });
   return names;
+}
+
+bool is_finite(const TensorRef& scale) {
+  for (int64_t i = 0; i < scale.shape.num_elements(); ++i) {
+    if (!std::isfinite(read_element(scale.data, scale.dtype, i))) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -69,8 +82,16 @@ TensorTable quantized_table(const ModelSpec& model, DType compute) {
   return table;
 }
 
-void quantize_params(const Frame& params, const TensorTable& table, const Frame& quantized,
-                     Stream& stream) {
+int64_t num_in_bytes(const TensorTable& table) {
+  int64_t weights = 0;
+  for (const TensorSpec& tensor : table.tensors()) {
+    if (tensor.name.ends_with(kQuantized)) weights += tensor.shape.num_elements();
+  }
+  return weights;
+}
+
+Status quantize_params(const Frame& params, const TensorTable& table, const Frame& quantized,
+                       Stream& stream) {
   const std::vector<TensorSpec>& tensors = table.tensors();
   stream.team().parallel_for(int64_t(tensors.size()), [&](int64_t i, int) {
     const std::string& name = tensors[size_t(i)].name;
@@ -82,6 +103,15 @@ void quantize_params(const Frame& params, const TensorTable& table, const Frame&
       std::memcpy(to.data, params.at(name).data, size_t(to.bytes()));
     }
   });
+  for (const TensorSpec& tensor : tensors) {
+    const std::string& name = tensor.name;
+    if (!name.ends_with(kQuantizedScale) || is_finite(quantized.at(name))) continue;
+    return damaged(fmt::format(
+        "{} has a weight that is not finite, or larger than the {:g} that bytes with a scale in "
+        "fp16 can say; load it in another precision, or use another checkpoint",
+        name.substr(0, name.size() - std::strlen(kQuantizedScale)), kGreatestInBytes));
+  }
+  return Done{};
 }
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/result.h"
 #include "device/stream.h"
 #include "graph/param_table.h"
 #include "memory/tensor_table.h"
@@ -14,8 +15,12 @@ namespace trireme {
 // product in the compute dtype, too.
 TensorTable quantized_table(const ModelSpec& model, DType compute);
 
-// Fills such a table. `params` has all parameters in the compute dtype.
-void quantize_params(const Frame& params, const TensorTable& table, const Frame& quantized,
-                     Stream& stream);
+// Weights that such a table holds in bytes.
+int64_t num_in_bytes(const TensorTable& table);
+
+// Fills such a table. `params` has all parameters in the compute dtype. Returns a Damaged error
+// that names the matrix if a weight is not finite, or too large for a scale in fp16.
+Status quantize_params(const Frame& params, const TensorTable& table, const Frame& quantized,
+                       Stream& stream);
 
 }  // namespace trireme

@@ -18,7 +18,12 @@ using Largest = std::array<AxisCollective, kNumVectorMoves>;
 void take(Largest& largest, std::string axis, RankSpan span, const LargestCollective& other) {
   AxisCollective& known = largest[size_t(other.move)];
   if (other.sent_bytes <= known.sent_bytes) return;
-  known = {std::move(axis), std::string(name_of(other.move)), span, other.sent_bytes, other.price};
+  known = {std::move(axis),
+           std::string(name_of(other.move)),
+           span,
+           other.sent_bytes,
+           vector_bytes(span, other.move, other.sent_bytes),
+           other.price};
 }
 
 void add(const Largest& largest, std::vector<AxisCollective>& all) {
@@ -58,9 +63,9 @@ Largest over_dp(const RunPlan& plan, const RankPlan& rank, const Hardware& hardw
                         collective_bytes);
     for (const DataCollective& part :
          links.collectives(action.kind, double(bytes_on_axis(traffic, "dp")))) {
-      take(largest, "dp", part.span,
-           {part.move, part.sent_bytes,
-            price_collective(hardware, part.span, part.move, part.sent_bytes)});
+      CollectivePrice price = price_collective(hardware, part.span, part.move, part.sent_bytes);
+      price.seconds = links.seconds(part);
+      take(largest, "dp", part.span, {part.move, part.sent_bytes, price});
     }
   }
   return largest;
@@ -82,7 +87,7 @@ std::vector<AxisCollective> axis_collectives(const RunPlan& plan, const Hardware
   if (mesh.dp_at(0) > 1) add(over_dp(plan, rank, hardware, collective_bytes), all);
   const auto add_messages = [&](MeshAxis axis, const char* name, const char* collective) {
     const RankSpan span = span_of(mesh, axis);
-    if (span.count > 1) all.push_back({name, collective, span, 0.0, {}});
+    if (span.count > 1) all.push_back({name, collective, span});
   };
   const bool is_ring = rank.shape.context_exchange == ContextExchange::Ring;
   add_messages(MeshAxis::Cp, "cp", is_ring ? "send" : "all_to_all");

@@ -15,6 +15,7 @@ struct AxisCollective {
   std::string collective;   // "all_reduce", "reduce_scatter", "all_gather", "all_to_all" or "send"
   RankSpan span;            // the ranks of a group
   double sent_bytes = 0.0;  // of a rank; 0: not counted, for messages between two ranks
+  double vector_bytes = 0.0;  // of what a device's library sums or gathers
   CollectivePrice price;
 };
 std::string_view name_of(VectorMove move);

@@ -24,12 +24,14 @@ std::vector<DataCollective> DataLinks::collectives(ActionKind kind, double sent_
           {replicas_, VectorMove::AllReduce, (1.0 - scattered_share_) * bytes}};
 }
 
+double DataLinks::seconds(const DataCollective& part) const {
+  if (part.sent_bytes <= 0.0) return 0.0;
+  return hardware_.background_s + vectors_s(hardware_, part.span, part.move, part.sent_bytes);
+}
+
 double DataLinks::seconds(ActionKind kind, double sent_bytes) const {
   double sum = 0.0;
-  for (const DataCollective& part : collectives(kind, sent_bytes)) {
-    if (part.sent_bytes <= 0.0) continue;
-    sum += hardware_.background_s + vectors_s(hardware_, part.span, part.move, part.sent_bytes);
-  }
+  for (const DataCollective& part : collectives(kind, sent_bytes)) sum += seconds(part);
   return sum;
 }
 

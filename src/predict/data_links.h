@@ -25,7 +25,8 @@ class DataLinks {
   // The collectives of a ReduceGrad or Unshard in which our runtime sends so many bytes. Other
   // trainers may reduce gradients of another dtype.
   std::vector<DataCollective> collectives(ActionKind kind, double sent_bytes) const;
-  // Seconds of these, made by the communication thread.
+  // Seconds of one of these, or of all, made by the communication thread.
+  double seconds(const DataCollective& part) const;
   double seconds(ActionKind kind, double sent_bytes) const;
 
  private:

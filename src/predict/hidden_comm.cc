@@ -98,7 +98,6 @@ bool are_of_experts_alone(const LayerComm& exchanges) {
 
 void price_pairs(const RunPlan& plan, const Hardware& hardware, std::vector<StageComm>& comm,
                  Costs& costs) {
-  const Hardware device = hardware.is_mixed() ? hardware.all_of_device(0) : hardware;
   for (const RankPlan& rank : plan.pipeline) {
     if (!has_pairs(plan.schedule.programs[size_t(rank.coords.pp)])) continue;
     for (size_t chunk = 0; chunk < 2; ++chunk) {
@@ -108,8 +107,8 @@ void price_pairs(const RunPlan& plan, const Hardware& hardware, std::vector<Stag
       const LayerComm of_f = exchanges_of(comm[f].f, rank.shape);
       const LayerComm of_bw = exchanges_of(comm[bw].bw, rank.shape);
       if (are_of_experts_alone(of_f) && are_of_experts_alone(of_bw)) {
-        comm[f].hidden = hidden_of_experts(of_f, pieces_of(plan, rank, spec_f, device), of_bw,
-                                           pieces_of(plan, rank, spec_bw, device));
+        comm[f].hidden = hidden_of_experts(of_f, pieces_of(plan, rank, spec_f, hardware), of_bw,
+                                           pieces_of(plan, rank, spec_bw, hardware));
       } else {
         const double f_s = costs.stages[f].f_s - comm[f].f.total();
         const double bw_s = costs.stages[bw].bw_s - comm[bw].bw.total();

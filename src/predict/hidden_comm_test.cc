@@ -59,5 +59,21 @@ TEST(HiddenComm, ALongExchangeHidesAsMuchAsThePieceBesideItComputes) {
   EXPECT_LT(wide_s, compute_s);
 }
 
+// As the stages, what lies beside an exchange has the price of the device that is fastest at it,
+// also if the file has that one behind a slower one.
+TEST(HiddenComm, DoesNotDependOnWhichDeviceOfAMixedClusterComesFirst) {
+  const Hardware fast = with_link(1e6);
+  Hardware slow = fast;
+  for (double Hardware::*speed :
+       {&Hardware::fp32_flops, &Hardware::bf16_flops, &Hardware::memory_bytes_per_s}) {
+    slow.*speed /= 3.0;
+  }
+  const auto exposed_s = [](Hardware first, const Hardware& second) {
+    first.others.push_back({.label = "second", .first_rank = 1, .device = second});
+    return exposed_ep_s(plan_with_experts(true, 8, 640), first);
+  };
+  EXPECT_DOUBLE_EQ(exposed_s(slow, fast), exposed_s(fast, slow));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -24,8 +24,9 @@ struct LinkTier {
   // Links of each part that the tier joins, such as the adapters of a node, which its ranks share;
   // `link` is then one of them. 0: every rank has its own.
   int64_t adapters = 0;
-  bool is_ring = false;   // neighbouring parts are joined in one ring, without a switch
-  bool is_torus = false;  // so are the ranks of every line; such tiers are the axes of a torus
+  bool is_ring = false;  // neighbouring parts are joined in one ring, without a switch
+  // The ranks along this axis form rings; tiers with it are the axes of one torus.
+  bool is_torus = false;
   bool sums_in_switch = false;  // the switch adds what the ranks send, so each byte is sent once
   double switch_share = 1.0;    // of the bandwidth that sums in the switch reach
 

@@ -252,8 +252,10 @@ LinearProblem deployment_program(const DeploymentProblem& problem) {
   return DeploymentProgram(problem, Goal::Cost).program();
 }
 
-std::optional<double> deployment_bound(const DeploymentProblem& problem) {
-  const std::optional<LinearAnswer> relaxed = solve_relaxed(deployment_program(problem));
+std::optional<double> deployment_bound(const DeploymentProblem& problem, SearchBudget* budget) {
+  double work = 0.0;
+  const std::optional<LinearAnswer> relaxed = solve_relaxed(deployment_program(problem), &work);
+  if (budget != nullptr) budget->left = std::max(budget->left - work, 0.0);
   if (!relaxed) return std::nullopt;
   return relaxed->cost;
 }

@@ -63,8 +63,9 @@ struct Deployment {
 };
 
 // Lower bound of the cost per hour: workers may be parts of workers. Returns nullopt if no
-// deployment keeps the limits.
-std::optional<double> deployment_bound(const DeploymentProblem& problem);
+// deployment keeps the limits. The work is taken from the budget, if there is one.
+std::optional<double> deployment_bound(const DeploymentProblem& problem,
+                                       SearchBudget* budget = nullptr);
 
 // The cheapest deployment, or nullopt if none costs less than `cutoff` per hour. It is exact as far
 // as the budget goes.

@@ -6,6 +6,8 @@
 
 namespace trireme {
 
+inline constexpr double kMostRate = 1e12;  // items per second that a file may state
+
 // "operators", "detector", "weight" of "operators.detector.weight".
 inline std::vector<std::string> key_parts(std::string_view key) {
   std::vector<std::string> parts;

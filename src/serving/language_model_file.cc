@@ -2,20 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
 #include "config/config_load.h"
+#include "serving/file_keys.h"
 #include "serving/language_model_speed.h"
 
 namespace trireme {
 namespace {
 
+// Prompts may be so many times as long as those of the requests, or as short.
+constexpr double kMostRatio = 4.0;
+
 // Requests per second of one worker, from what `trireme generate --speed FILE` has measured there.
 Result<double> measured_speed(const std::filesystem::path& path, const LanguageModelUse& use) {
   TRIREME_TRY(text, read_config_file(path.string()));
-  TRIREME_TRY(json, parse_bounded_json(text));
+  const Result<nlohmann::json> parsed = parse_bounded_json(text);
+  if (!parsed.ok()) return with_context(parsed.error(), path.string());
+  const nlohmann::json& json = *parsed;
   const auto number = [&](const char* key) {
     const auto found = json.is_object() ? json.find(key) : json.end();
     return json.is_object() && found != json.end() && found->is_number() ? found->get<double>()
@@ -30,9 +37,22 @@ Result<double> measured_speed(const std::filesystem::path& path, const LanguageM
         "generate MODEL -p TEXT -n 64 --speed {}`",
         path.string(), path.filename().string()));
   }
+  const double mean_tokens = prompt_tokens / std::max(number("prompts"), 1.0);
+  const double ratio = double(use.prompt_tokens) / mean_tokens;
+  if (!(ratio <= kMostRatio && ratio >= 1.0 / kMostRatio)) {
+    return usage(fmt::format(
+        "{}: its prompts have {:.4g} tokens and those of the requests {}, whose time does not "
+        "follow from that: measure prompts that are about as long",
+        path.string(), mean_tokens, use.prompt_tokens));
+  }
   const double prefill_s = first_token_s * double(use.prompt_tokens) / prompt_tokens;
   const double step_s = has_decoded && decoded_tokens > 0.0 ? decode_s / decoded_tokens : 0.0;
-  return 1.0 / (prefill_s + double(use.output_tokens) * step_s);
+  const double rate = 1.0 / (prefill_s + double(use.output_tokens) * step_s);
+  if (!(rate <= kMostRate)) {
+    return usage(fmt::format("{}: {:g} requests per second are more than {:g}: measure again",
+                             path.string(), rate, kMostRate));
+  }
+  return rate;
 }
 
 Result<ModelSpec> read_model(const std::string& file, const std::string& folder) {

@@ -1,6 +1,7 @@
 #include "serving/limit_latency.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace trireme {
@@ -15,13 +16,17 @@ constexpr size_t kMostTiersInSets = 3;
 // A plan whose latencies in the short trial are so many times the limits does not keep them.
 constexpr double kHopeless = 1.3;
 constexpr double kLeastShareOfDeployment = 1.0 / 1024.0;  // for one deployment
+constexpr double kShareOfBounds = 0.5;                    // of the work, before deployments
 
 // A deployment that may be tried, and the least that it costs.
 struct Candidate {
   size_t choice = 0;
+  size_t utilization = 0;  // in kUtilizations
   DeploymentProblem problem;
   double bound = 0.0;
 };
+
+bool is_cheaper(const Candidate& a, const Candidate& b) { return a.bound < b.bound; }
 
 // Sets of tiers as bits.
 std::vector<uint64_t> tier_sets(size_t num_tiers) {
@@ -60,19 +65,22 @@ bool is_same(const DeploymentProblem& a, const DeploymentProblem& b) {
   return a.utilization == b.utilization;
 }
 
+// Stops when the budget has no more than `reserve` left.
 void add_candidates(const ServedPipeline& pipeline, const Tiers& tiers, const ModelChoice& choice,
-                    size_t index, std::vector<Candidate>& candidates) {
+                    size_t index, double reserve, SearchBudget& budget,
+                    std::vector<Candidate>& candidates) {
   const DeploymentProblem whole = deployment_problem(pipeline, tiers, choice);
   const size_t first = candidates.size();
-  for (const double utilization : kUtilizations) {
-    for (const uint64_t set : tier_sets(tiers.tiers.size())) {
+  for (const uint64_t set : tier_sets(tiers.tiers.size())) {
+    for (size_t i = 0; i < std::size(kUtilizations); ++i) {
       for (const double floor : kSpeedFloors) {
-        Candidate candidate{index, restricted(whole, set, floor, utilization), 0.0};
+        if (budget.left <= reserve) return;
+        Candidate candidate{index, i, restricted(whole, set, floor, kUtilizations[i]), 0.0};
         const bool is_known = std::any_of(
             candidates.begin() + std::ptrdiff_t(first), candidates.end(),
             [&](const Candidate& other) { return is_same(other.problem, candidate.problem); });
         if (is_known) continue;
-        const std::optional<double> bound = deployment_bound(candidate.problem);
+        const std::optional<double> bound = deployment_bound(candidate.problem, &budget);
         if (!bound) continue;
         candidate.bound = *bound;
         candidates.push_back(std::move(candidate));
@@ -81,8 +89,25 @@ void add_candidates(const ServedPipeline& pipeline, const Tiers& tiers, const Mo
   }
 }
 
+// Keeps so many in the order of their bounds, and of each utilization an equal part: those of low
+// ones are the most expensive, and the only ones that keep tight limits.
+void keep_cheapest(std::vector<Candidate>& candidates, size_t most) {
+  std::stable_sort(candidates.begin(), candidates.end(), is_cheaper);
+  size_t kept_of[std::size(kUtilizations)] = {};
+  std::vector<Candidate> kept, others;
+  for (Candidate& candidate : candidates) {
+    const bool is_in_part = kept_of[candidate.utilization]++ < most / std::size(kUtilizations);
+    (is_in_part ? kept : others).push_back(std::move(candidate));
+  }
+  if (others.size() > most - kept.size()) others.resize(most - kept.size());
+  std::move(others.begin(), others.end(), std::back_inserter(kept));
+  std::stable_sort(kept.begin(), kept.end(), is_cheaper);
+  candidates = std::move(kept);
+}
+
 std::vector<ModelChoice> choices_of(const ServedPipeline& pipeline, const Tiers& tiers,
-                                    double target, const LatencySearchLimits& limits) {
+                                    double target, const LatencySearchLimits& limits,
+                                    double reserve, SearchBudget& budget) {
   std::vector<ModelChoice> choices =
       all_choices(pipeline, target, ModelSearchLimits{}.exact_combinations);
   if (choices.empty()) {
@@ -90,7 +115,8 @@ std::vector<ModelChoice> choices_of(const ServedPipeline& pipeline, const Tiers&
   }
   std::vector<std::pair<double, ModelChoice>> bounded;
   for (ModelChoice& choice : choices) {
-    const auto bound = deployment_bound(deployment_problem(pipeline, tiers, choice));
+    if (budget.left <= reserve) break;
+    const auto bound = deployment_bound(deployment_problem(pipeline, tiers, choice), &budget);
     if (bound) bounded.emplace_back(*bound, std::move(choice));
   }
   std::stable_sort(bounded.begin(), bounded.end(),
@@ -105,24 +131,22 @@ std::vector<ModelChoice> choices_of(const ServedPipeline& pipeline, const Tiers&
 
 LatencyAnswer limit_latency(const ServedPipeline& pipeline, const Tiers& tiers, double target,
                             const LatencySearchLimits& limits) {
-  const std::vector<ModelChoice> choices = choices_of(pipeline, tiers, target, limits);
+  SearchBudget budget{.left = limits.work, .least = kLeastShareOfDeployment * limits.work};
+  // The bounds of combinations may take half of what bounds may take.
+  const double of_bounds = kShareOfBounds * limits.work;
+  const std::vector<ModelChoice> choices =
+      choices_of(pipeline, tiers, target, limits, limits.work - 0.5 * of_bounds, budget);
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < choices.size(); ++i) {
-    add_candidates(pipeline, tiers, choices[i], i, candidates);
+    add_candidates(pipeline, tiers, choices[i], i, limits.work - of_bounds, budget, candidates);
   }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
-  if (int64_t(candidates.size()) > limits.deployments) {
-    candidates.resize(size_t(limits.deployments));
-  }
+  keep_cheapest(candidates, size_t(limits.deployments));
   ServingTrial screen = limits.trial;
   screen.requests = std::min(screen.requests, limits.screened_requests);
   const auto share_of = [&](const ServingTrialResult& trial) {
     return trial.requests == 0 ? kUnlimited : pipeline.latency.share(trial.mean_s, trial.p95_s);
   };
   LatencyAnswer answer;
-  const double work = ModelSearchLimits{}.work;
-  SearchBudget budget{.left = work, .least = kLeastShareOfDeployment * work};
   double least_cost = kUnlimited, least_share = kUnlimited;
   std::vector<ServingPlan> known;  // several restrictions may lead to the same plan
   for (const Candidate& candidate : candidates) {
@@ -130,7 +154,7 @@ LatencyAnswer limit_latency(const ServedPipeline& pipeline, const Tiers& tiers, 
     auto deployment = deploy_work(candidate.problem, budget, least_cost);
     if (!deployment || deployment->cost_per_hour() >= least_cost) continue;
     const ModelChoice& choice = choices[candidate.choice];
-    TimedPlan timed{{choice, pipeline.accuracy_of(choice), std::move(*deployment)}, {}};
+    TimedPlan timed{{choice, pipeline.accuracy_of(choice), std::move(*deployment)}};
     const bool is_known = std::any_of(known.begin(), known.end(), [&](const ServingPlan& other) {
       return other.choice == choice && other.deployment.workers == timed.plan.deployment.workers &&
              other.deployment.done == timed.plan.deployment.done;
@@ -142,24 +166,24 @@ LatencyAnswer limit_latency(const ServedPipeline& pipeline, const Tiers& tiers, 
     const double screened = share_of(timed.trial);
     if (screened > kHopeless && screened >= least_share) continue;
     timed.trial = simulate_serving(pipeline, tiers, timed.plan, limits.trial);
-    const double share = std::max(share_of(timed.trial), screened / kHopeless);
-    if (share < least_share) {
-      least_share = share;
+    timed.share = std::max(share_of(timed.trial), screened / kHopeless);
+    if (timed.share < least_share) {
+      least_share = timed.share;
       answer.nearest = timed;
     }
-    if (share > 1.0) continue;
+    if (timed.share > 1.0) continue;
     least_cost = timed.plan.deployment.cost_per_hour();
     answer.cheapest = std::move(timed);
   }
   return answer;
 }
 
-double undisturbed_latency_s(const ServedPipeline& pipeline, const Tiers& tiers,
-                             const ServingPlan& plan) {
+ServingTrialResult undisturbed_trial(const ServedPipeline& pipeline, const Tiers& tiers,
+                                     const ServingPlan& plan) {
   constexpr double kRarely = 1e-6;
   ServedPipeline rare = pipeline;
   for (Source& source : rare.sources) source.items_per_s *= kRarely;
-  return simulate_serving(rare, tiers, plan, {.requests = 500}).mean_s;
+  return simulate_serving(rare, tiers, plan, {.requests = 500});
 }
 
 }  // namespace trireme

@@ -11,12 +11,15 @@ namespace trireme {
 struct TimedPlan {
   ServingPlan plan;
   ServingTrialResult trial;
+  double share = 0.0;  // the limits times this are the shortest that the search accepts for it
 };
 
 struct LatencySearchLimits {
-  int64_t choices = 64;       // combinations of models, those with the lowest bounds of cost
-  int64_t deployments = 200;  // that are placed; the search is not exact beyond
-  ServingTrial trial = {};    // with which latencies are measured
+  int64_t choices = 64;  // combinations of models, those with the lowest bounds of cost
+  // Candidates that are placed: an equal part for each utilization, and then the cheapest others.
+  int64_t deployments = 200;
+  double work = 2e10;                 // of bounds and integer programs (SearchBudget)
+  ServingTrial trial = {};            // with which latencies are measured
   int64_t screened_requests = 2'000;  // of a shorter trial, which comes first
 };
 
@@ -35,8 +38,8 @@ struct LatencyAnswer {
 LatencyAnswer limit_latency(const ServedPipeline& pipeline, const Tiers& tiers, double target,
                             const LatencySearchLimits& limits = {});
 
-// The mean latency of a request that meets no other one.
-double undisturbed_latency_s(const ServedPipeline& pipeline, const Tiers& tiers,
-                             const ServingPlan& plan);
+// The latencies of requests that meet no other one.
+ServingTrialResult undisturbed_trial(const ServedPipeline& pipeline, const Tiers& tiers,
+                                     const ServingPlan& plan);
 
 }  // namespace trireme

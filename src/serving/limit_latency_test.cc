@@ -97,6 +97,58 @@ TEST(LimitLatency, ARefusalNamesALimitThatHasAPlan) {
   EXPECT_GT(refused, 0);
 }
 
+// Also where a short trial, in which a plan may look worse, comes first.
+TEST(LimitLatency, TheNearestPlanKeepsItsShareOfTheLimits) {
+  const LatencySearchLimits limits{.trial = {.requests = 500}, .screened_requests = 10};
+  int nearest = 0;
+  for (LimitedCase& one : limited_cases(12)) {
+    LatencyLimits& latency = one.pipeline.latency;
+    latency.mean_s = 0.05 * one.trial.mean_s;
+    const LatencyAnswer refused = limit_latency(one.pipeline, one.tiers, 0.0, limits);
+    if (refused.cheapest || !refused.nearest) continue;
+    ++nearest;
+    latency.mean_s *= refused.nearest->share * (1.0 + 1e-9);
+    EXPECT_TRUE(limit_latency(one.pipeline, one.tiers, 0.0, limits).cheapest);
+  }
+  EXPECT_GT(nearest, 0);
+}
+
+// One tier, whose plans without spare workers are cheapest, and more of these than may be tried.
+TEST(LimitLatency, EveryUtilizationIsTried) {
+  Tiers tiers;
+  tiers.tiers.push_back({.name = "here"});
+  tiers.kinds.push_back(
+      {.name = "thread", .workers = 100, .price_per_hour = 1.0, .memory_bytes = 1.0});
+  ServedPipeline pipeline;
+  pipeline.sources.push_back({"users", "here", 20.0, 0.0});
+  pipeline.operators.push_back({.name = "answer", .inputs = {{true, 0, 1.0}}});
+  for (int i = 0; i < 20; ++i) {
+    pipeline.operators[0].models.push_back(
+        {.name = "model" + std::to_string(i), .speeds = {{"thread", 4.0 - 0.001 * i}}});
+  }
+  pipeline.latency.p95_s = 0.26;
+  const LatencyAnswer answer =
+      limit_latency(pipeline, tiers, 0.0, {.deployments = 20, .trial = {.requests = 5'000}});
+  ASSERT_TRUE(answer.cheapest);
+  EXPECT_LE(answer.cheapest->trial.p95_s, 0.26);
+}
+
+TEST(LimitLatency, ItsBoundsAreChargedToTheBudget) {
+  LimitedCase one = std::move(limited_cases(1).front());
+  one.pipeline.latency.mean_s = one.trial.mean_s;
+  EXPECT_GT(limit_latency(one.pipeline, one.tiers, 0.0).candidates, 0);
+  EXPECT_EQ(limit_latency(one.pipeline, one.tiers, 0.0, {.work = 0.0}).candidates, 0);
+}
+
+TEST(LimitLatency, ARefusalSaysWhetherNoPlanWasFoundOrNoneCouldBeSimulated) {
+  const LimitedCase one = std::move(limited_cases(1).front());
+  const auto message = [&](const LatencyAnswer& limited) {
+    return refuse_latency(one.pipeline, one.tiers, 0.0, limited).message;
+  };
+  EXPECT_NE(message({}).find("no plan was found"), std::string::npos);
+  EXPECT_NE(message({.candidates = 3}).find("cannot be checked"), std::string::npos);
+}
+
 // Without queues the latency of one worker is the time of an item.
 TEST(LimitLatency, ARequestThatMeetsNoOtherOneTakesTheTimeOfItsWork) {
   Tiers tiers;
@@ -108,7 +160,7 @@ TEST(LimitLatency, ARequestThatMeetsNoOtherOneTakesTheTimeOfItsWork) {
                                 .inputs = {{true, 0, 1.0}},
                                 .models = {{.name = "only", .speeds = {{"thread", 4.0}}}}});
   const ServingAnswer answer = plan_serving(pipeline, tiers, 0.0).value();
-  EXPECT_NEAR(undisturbed_latency_s(pipeline, tiers, answer.plan), 0.25, 1e-3);
+  EXPECT_NEAR(undisturbed_trial(pipeline, tiers, answer.plan).mean_s, 0.25, 1e-3);
   pipeline.latency.mean_s = 0.3;  // M/D/1 with three quarters of the time busy has 0.625 s
   const Result<ServingAnswer> limited = plan_serving(pipeline, tiers, 0.0);
   ASSERT_FALSE(limited.ok());

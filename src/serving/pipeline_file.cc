@@ -15,7 +15,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kMostRate = 1e12;  // items per second
 constexpr double kMostItemBytes = 1e15;
 constexpr double kMostTokens = 1e8;
 constexpr double kMostLatency = 1e9;

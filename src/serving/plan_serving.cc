@@ -10,6 +10,7 @@ std::optional<double> cost_of(const ServingPlan* plan) {
 
 // Only so many deployments are tried, which may have left out one of a single tier.
 void take_cheaper(LatencyAnswer& answer, const LatencyAnswer& other) {
+  answer.candidates += other.candidates;
   if (!other.cheapest) return;
   const auto cost = [](const LatencyAnswer& of) {
     return of.cheapest->plan.deployment.cost_per_hour();
@@ -35,28 +36,29 @@ double ServingAnswer::saved_of(double cost_per_hour) const {
 Result<ServingAnswer> plan_serving(const ServedPipeline& pipeline, const Tiers& tiers,
                                    double target, const ModelSearchLimits& limits) {
   ServingAnswer answer{.target = target, .curve = cost_curve(pipeline, tiers, 0.0, limits)};
+  for (size_t tier = 0; tier < tiers.tiers.size(); ++tier) {
+    answer.single_tiers.push_back(cost_curve(pipeline, only_tier(tiers, tier), 0.0, limits));
+    // A search that is not exact may have missed such a plan.
+    if (!answer.curve.is_exact) join_curve(answer.curve, answer.single_tiers.back());
+  }
+  const ServingPlan* whatever_latency = answer.curve.cheapest(target);
+  if (whatever_latency == nullptr) return refuse_serving(pipeline, tiers, target, answer.curve);
   const bool is_limited = pipeline.latency.are_stated();
   LatencyAnswer limited;
   if (is_limited) limited = limit_latency(pipeline, tiers, target);
   for (size_t tier = 0; tier < tiers.tiers.size(); ++tier) {
-    const Tiers alone = only_tier(tiers, tier);
-    answer.single_tiers.push_back(cost_curve(pipeline, alone, 0.0, limits));
-    const CostCurve& single = answer.single_tiers.back();
-    // A search that is not exact may have missed such a plan.
-    if (!answer.curve.is_exact) join_curve(answer.curve, single);
-    const ServingPlan* cheapest = single.cheapest(target);
+    const ServingPlan* cheapest = answer.single_tiers[tier].cheapest(target);
     LatencyAnswer of_tier;
     if (is_limited && cheapest != nullptr) {
-      of_tier = limit_latency(pipeline, alone, target);
+      of_tier = limit_latency(pipeline, only_tier(tiers, tier), target);
       take_cheaper(limited, of_tier);
       cheapest = of_tier.cheapest ? &of_tier.cheapest->plan : nullptr;
     }
     answer.single_costs.push_back(cost_of(cheapest));
   }
-  const ServingPlan* cheapest = answer.curve.cheapest(target);
-  if (cheapest == nullptr) return refuse_serving(pipeline, tiers, target, answer.curve);
   if (is_limited && !limited.cheapest) return refuse_latency(pipeline, tiers, target, limited);
-  answer.plan = is_limited ? limited.cheapest->plan : *cheapest;
+  answer.plan = is_limited ? limited.cheapest->plan : *whatever_latency;
+  answer.simulated_plans = limited.candidates;
   return answer;
 }
 

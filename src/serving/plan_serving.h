@@ -17,8 +17,12 @@ struct ServingAnswer {
   std::vector<CostCurve> single_tiers;  // [tier] with the workers of this tier alone
   // [tier] the cost per hour of the target with these workers; nullopt: they cannot do it.
   std::vector<std::optional<double>> single_costs;
+  // Plans whose latency was simulated because the pipeline limits it; the plan is one of them.
+  int64_t simulated_plans = 0;
 
   std::optional<double> cost_on(size_t tier) const { return single_costs[tier]; }
+  // False: there may be cheaper plans. Limits of latency are never searched exactly.
+  bool is_exact() const { return curve.is_exact && simulated_plans == 0; }
   // The tier whose workers alone cost least; -1: none can do it.
   int best_single_tier() const;
   // Share of a cost that the plan saves.

@@ -140,7 +140,7 @@ std::string longer_limits(const LatencyLimits& limits, double share) {
   const auto add = [&](const char* key, double limit_s) {
     if (limit_s <= 0.0) return;
     text += fmt::format("{}{} = {:.4g}", text.empty() ? "\n  " : " and ", key,
-                        limit_s * share * 1.0005);
+                        limit_s * share * 1.001);  // more than four digits lose
   };
   add("pipeline.mean_latency_s", limits.mean_s);
   add("pipeline.p95_latency_s", limits.p95_s);
@@ -152,15 +152,21 @@ std::string longer_limits(const LatencyLimits& limits, double share) {
 Error refuse_latency(const ServedPipeline& pipeline, const Tiers& tiers, double target,
                      const LatencyAnswer& limited) {
   const LatencyLimits& limits = pipeline.latency;
+  if (limited.candidates == 0) {
+    return infeasible(
+        "no plan was found whose latency could be simulated: the search for whole numbers of "
+        "workers ended without one. Leave out pipeline.mean_latency_s and p95_latency_s, or take "
+        "kinds of workers or models out");
+  }
   if (!limited.nearest) {
     return infeasible(
         "the limits of latency cannot be checked: even a hundred requests become too many items to "
         "simulate. Leave out pipeline.mean_latency_s and p95_latency_s");
   }
   const TimedPlan& nearest = *limited.nearest;
-  const double alone_s = undisturbed_latency_s(pipeline, tiers, nearest.plan);
-  const bool queues_bind = limits.share(alone_s, alone_s) <= 1.0;
-  std::string text = longer_limits(limits, limits.share(nearest.trial.mean_s, nearest.trial.p95_s));
+  const ServingTrialResult alone = undisturbed_trial(pipeline, tiers, nearest.plan);
+  const bool queues_bind = limits.share(alone.mean_s, alone.p95_s) <= 1.0;
+  std::string text = longer_limits(limits, nearest.share);
   const LatencyAnswer simpler = limit_latency(pipeline, tiers, 0.0);
   if (target > 0.0 && simpler.cheapest) {
     text += fmt::format("\n  --accuracy {}: for which there is a plan of {:.4g} per hour",
@@ -168,13 +174,12 @@ Error refuse_latency(const ServedPipeline& pipeline, const Tiers& tiers, double 
                         simpler.cheapest->plan.deployment.cost_per_hour());
   }
   return infeasible(fmt::format(
-      "no plan keeps the limits of latency at this accuracy: the plan that comes nearest, of {}, "
-      "has "
-      "a mean of {} and a 95th percentile of {}, and a request that meets no other one takes {}. "
-      "{}. "
-      "What would be enough, each alone:{}",
-      pipeline.text_of(nearest.plan.choice), format_seconds(nearest.trial.mean_s),
-      format_seconds(nearest.trial.p95_s), format_seconds(alone_s),
+      "none of the {} plans that were tried keeps the limits of latency at this accuracy: the one "
+      "that comes nearest, of {}, has a mean of {} and a 95th percentile of {}, and requests that "
+      "meet no other one take {} and {}. {}. What would be enough, each alone:{}",
+      limited.candidates, pipeline.text_of(nearest.plan.choice),
+      format_seconds(nearest.trial.mean_s), format_seconds(nearest.trial.p95_s),
+      format_seconds(alone.mean_s), format_seconds(alone.p95_s),
       queues_bind ? "Queues bind: more workers would make them shorter"
                   : "The work and the links themselves bind: only faster models, workers or links "
                     "help",

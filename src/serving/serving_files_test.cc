@@ -160,6 +160,13 @@ TEST(ServingFiles, AreRefusedWithTheLineAndARemedy) {
       {"memory_bytes = 10\n", "cluster = \"missing.toml\"\n",
        "tiers.toml:6: [workers.board] missing.toml: no such file"},
   };
+  std::string many;
+  for (int i = 0; i < 32; ++i) many += "[tiers.t" + std::to_string(i) + "]\n";
+  const auto beyond = parse_tiers(many + std::string(kTiersText), "tiers.toml", "");
+  ASSERT_FALSE(beyond.ok());
+  EXPECT_EQ(beyond.error().message.substr(0, beyond.error().message.find('\n')),
+            "tiers.toml:34: [tiers.edge] is one more than the 32 tiers that there may be: join it "
+            "with a neighbour");
   for (const Refused& one : tiers) {
     const auto read = parse_tiers(edited(kTiersText, one.from, one.to), "tiers.toml", "");
     ASSERT_FALSE(read.ok()) << one.message;

@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kMostMoney = 1e9;
 constexpr double kMostBytes = 1e18;
+constexpr size_t kMostTiers = 32;
 
 struct WrittenTier : Tier {
   std::string where;
@@ -94,6 +95,13 @@ void check_kinds(WrittenTiers& written, const std::string& source, const std::st
                  std::vector<std::string>& problems) {
   if (written.tiers.empty()) {
     problems.push_back(fmt::format("{}: no tier: add [tiers.NAME], such as [tiers.edge]", source));
+  }
+  if (written.tiers.size() > kMostTiers) {
+    const WrittenTier& beyond = written.tiers[kMostTiers];
+    problems.push_back(
+        fmt::format("{}: [tiers.{}] is one more than the {} tiers that there may "
+                    "be: join it with a neighbour",
+                    beyond.where, beyond.name, kMostTiers));
   }
   if (written.kinds.empty()) {
     problems.push_back(fmt::format("{}: no workers: add [workers.NAME] with a tier", source));

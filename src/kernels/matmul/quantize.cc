@@ -12,10 +12,14 @@ namespace {
 
 constexpr float kGreatest = 127.0f;
 
+// Returns a number that is not finite if one of the block is not.
 float greatest_magnitude(const float* block) {
-  float greatest = 0.0f;
-  for (int64_t i = 0; i < kScaleBlock; ++i) greatest = std::max(greatest, std::abs(block[i]));
-  return greatest;
+  float greatest = 0.0f, zero = 0.0f;
+  for (int64_t i = 0; i < kScaleBlock; ++i) {
+    greatest = std::max(greatest, std::abs(block[i]));
+    zero += 0.0f * block[i];
+  }
+  return greatest + zero;
 }
 
 // A scale in fp16 may be too small for its block, so the number is limited.
@@ -57,6 +61,7 @@ void quantize(MatrixRef w_FC, const QuantizedMatrix& to) {
       const int64_t begin = block * kScaleBlock;
       write(to.scale_FB, row, block, greatest_magnitude(&w_C[size_t(begin)]) / kGreatest);
       const float scale = float(read(to.scale_FB, row, block));
+      if (!std::isfinite(scale)) continue;
       const float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
       for (int64_t c = begin; c < begin + kScaleBlock; ++c) {
         q_C[c] = nearest_integer(w_C[size_t(c)] * inverse);

@@ -32,8 +32,8 @@ struct QuantizedMatmulArgs {
 void quantized_matmul_ref(Stream& stream, const QuantizedMatmulArgs& args);
 void check_quantized_matmul(const QuantizedMatmulArgs& args);  // throws ContractError
 
-// Rounds w_FC (fp32, bf16 or fp16; finite): the scale of a block is its greatest magnitude / 127 in
-// fp16. No number is off by more than half a scale and what the scale's own rounding makes of it.
+// Rounds w_FC (fp32, bf16 or fp16): the scale of a block is its greatest magnitude / 127 in fp16 or
+// not finite. No number is off by more than half a scale and what the scale's own rounding adds.
 void quantize(MatrixRef w_FC, const QuantizedMatrix& to);
 
 }  // namespace trireme
