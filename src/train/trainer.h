@@ -170,7 +170,7 @@ class Trainer {
   ValidationWatch validations_;
   BestSaves best_saves_;
   SaveSchedule disk_saves_, memory_saves_;
-  MemoryReport told_memory_;
+  MemoryReport told_memory_{.step = -1};  // so what a former epoch has told ends with it
   std::optional<RaisedPeak> raised_peak_;
   int num_peaks_measured_ = 0;               // since the start
   int64_t agree_at_ = 0;                     // step
