@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -93,35 +92,6 @@ TEST_F(Rollback, WithoutACheckpointBeforeTheSpikeIsToldAndTheRunContinues) {
   EXPECT_NE(outcome.messages.find("there is no checkpoint before it"), std::string::npos);
   EXPECT_EQ(lines_of("run", "train").size(), size_t(kRunSteps));
   EXPECT_TRUE(lines_of("run", "rollback").empty());
-}
-
-// Until the first new step is kept, nobody is told of a checkpoint in memory: all were removed.
-TEST_F(Rollback, TakesBackWhatWasToldOfCheckpointsInMemory) {
-  class Told : public RunObserver {
-   public:
-    void on_memory_checkpoint(const MemoryReport& report) override { reports.push_back(report); }
-    std::vector<MemoryReport> reports;
-  } told;
-  RunConfig config = run_of(SpikeChoice::Rollback, 1);
-  config.checkpoint.memory_every = 1;
-  const std::atomic<int> no_signals = 0;
-  HostFacts host;
-  host.num_cores = 2;
-  const auto result = run_session({.config = config,
-                                   .out_dir = path("run"),
-                                   .host = host,
-                                   .stop_signals = no_signals,
-                                   .observers = {&told},
-                                   .memory_folder = path("memory")});
-  ASSERT_TRUE(result.ok()) << result.error().message;
-  const auto rollbacks = lines_of("run", "rollback");
-  ASSERT_EQ(rollbacks.size(), 1u);
-  const int64_t spike = rollbacks[0]["spike_step"], resumed = rollbacks[0]["step"];
-  const auto nothing = std::find(told.reports.begin() + 1, told.reports.end(), MemoryReport{});
-  ASSERT_NE(nothing, told.reports.end());
-  EXPECT_EQ((nothing - 1)->step, spike - 1);
-  EXPECT_EQ((nothing + 1)->step, resumed + 1);
-  EXPECT_EQ(told.reports.back(), (MemoryReport{.step = kRunSteps - 1, .most_redone = 1}));
 }
 
 TEST_F(Rollback, AutoIntervalsAreToldAndChangeNoLoss) {
