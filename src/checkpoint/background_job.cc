@@ -32,20 +32,20 @@ BackgroundJob::~BackgroundJob() {
 
 void BackgroundJob::start(Function function) {
   TRIREME_CHECK(!is_begun_, "a job is started before the result of the last is taken");
+  if (!thread_.joinable()) thread_ = std::thread([this] { live(); });
   is_begun_ = true;
   is_done_ = false;
   {
     const std::lock_guard lock(mutex_);
     function_ = std::move(function);
   }
-  if (!thread_.joinable()) thread_ = std::thread([this] { live(); });
   begun_.notify_one();
 }
 
 void BackgroundJob::run_here(const Function& function, Progress& progress) {
   TRIREME_CHECK(!is_begun_, "a job is run before the result of the last is taken");
-  is_begun_ = true;
   result_ = function(progress);
+  is_begun_ = true;
   is_done_ = true;
 }
 

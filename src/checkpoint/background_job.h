@@ -28,7 +28,8 @@ class BackgroundJob {
 
   // The result of the job before must have been taken. An exception becomes an error.
   void start(Function function);
-  // Runs a job on the calling thread instead, which shows its calls on `progress`.
+  // Runs a job on the calling thread instead, which shows its calls on `progress`. An exception
+  // leaves this call, and then no job was begun.
   void run_here(const Function& function, Progress& progress);
   bool is_done() const { return is_done_.load(std::memory_order_acquire); }
   // True if the job is done and its result is an error.

@@ -200,6 +200,12 @@ void MemoryShards::drop_pending() {
   if (dropped >= 0) unlink_from_checkpoint(files_[size_t(dropped)]);
 }
 
+// A new checkpoint may get the name of one that was removed.
+void MemoryShards::forget_checkpoints() {
+  committed_ = -1;
+  for (File& file : files_) file.folder.clear();
+}
+
 void remove_memory_shards(const std::string& root) {
   std::error_code error, ignored;
   for (const auto& entry : std::filesystem::directory_iterator(root, error)) {

@@ -54,8 +54,8 @@ class MemoryShards {
   void note_committed(const std::string& folder);
   // There will be no checkpoint of the pending shard. Removes its name.
   void drop_pending();
-  // The newest checkpoint was removed, so the next shard may be written in its place.
-  void forget_committed() { committed_ = -1; }
+  // All checkpoints were removed, so the next shard may be written in the place of any of them.
+  void forget_checkpoints();
 
  private:
   struct File {

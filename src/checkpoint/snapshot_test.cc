@@ -97,6 +97,19 @@ TEST(BackgroundJob, HandsOverItsResultAndItsFailureAndShowsItsCalls) {
   }
 }
 
+// A rank that ends because of an exception destroys its job, which must not wait for nothing.
+TEST(BackgroundJob, IsNotBegunIfItThrowsOnTheThreadOfItsCaller) {
+  Progress shown{};
+  BackgroundJob job;
+  const BackgroundJob::Function broken = [](Progress&) -> Result<std::string> {
+    throw std::runtime_error("broken");
+  };
+  EXPECT_THROW(job.run_here(broken, shown), std::runtime_error);
+  job.wait(shown);
+  job.run_here([](Progress&) { return Result<std::string>(std::string("done")); }, shown);
+  EXPECT_EQ(job.take().value(), "done");
+}
+
 // Making a thread for each job would cost training more than the job.
 TEST(BackgroundJob, RunsAllJobsOnOneThread) {
   Progress shown{};

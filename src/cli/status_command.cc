@@ -131,9 +131,11 @@ std::string status_text(const FoundJob& job) {
   std::string text = fmt::format("{}: epoch {}, step {}, saved after step {}\n", state,
                                  json.at("epoch").get<int64_t>(), json.at("step").get<int64_t>(),
                                  json.at("saved_step").get<int64_t>());
-  if (const int64_t redone = json.value("memory_redone", int64_t{0}); redone > 0) {
-    text += fmt::format("in memory after step {}; a loss repeats at most {} step{}\n",
-                        json.at("memory_step").get<int64_t>(), redone, redone == 1 ? "" : "s");
+  const int64_t redone = json.value("memory_redone", int64_t{0});
+  if (redone > 0 && json.at("state") != "ended") {
+    text += fmt::format(
+        "in memory after step {}; if a rank or host is lost, at most {} {} repeated\n",
+        json.at("memory_step").get<int64_t>(), redone, redone == 1 ? "step is" : "steps are");
   }
   if (json.contains("end")) {
     text += fmt::format("exit code {}: {}\n", json.at("exit_code").get<int>(),

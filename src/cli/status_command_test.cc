@@ -44,10 +44,10 @@ TEST(StatusCommand, EveryChangedByteOfTheStatusIsNoticedAndTheFileNamed) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(StatusCommand, SaysHowManyStepsALossRepeatsIfCheckpointsLieInMemory) {
+TEST(StatusCommand, SaysHowManyStepsAreRepeatedIfCheckpointsLieInMemory) {
   const std::string folder = testing::TempDir() + "memory" + std::to_string(::getpid());
   std::filesystem::create_directories(folder);
-  JobStatus status{.host = "elsewhere", .state = "ended"};
+  JobStatus status{.host = "elsewhere", .state = "running"};
   const auto shown = [&] {
     write_status(folder + "/" + kStatusFile, text_of(status));
     std::ostringstream out, err;
@@ -58,10 +58,13 @@ TEST(StatusCommand, SaysHowManyStepsALossRepeatsIfCheckpointsLieInMemory) {
   EXPECT_EQ(shown().find("in memory"), std::string::npos);
   status.memory_step = 41;
   status.memory_redone = 7;
-  EXPECT_NE(shown().find("in memory after step 41; a loss repeats at most 7 steps\n"),
+  EXPECT_NE(shown().find("in memory after step 41; if a rank or host is lost, at most 7 steps are "
+                         "repeated\n"),
             std::string::npos);
   status.memory_redone = 1;
-  EXPECT_NE(shown().find("a loss repeats at most 1 step\n"), std::string::npos);
+  EXPECT_NE(shown().find("at most 1 step is repeated\n"), std::string::npos);
+  status.state = "ended";
+  EXPECT_EQ(shown().find("in memory"), std::string::npos);
   std::filesystem::remove_all(folder);
 }
 

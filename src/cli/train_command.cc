@@ -151,9 +151,10 @@ Result<std::unique_ptr<StoredRun>> copy_of_run(const TrainOptions& options,
 std::string memory_line(const SaveCounts& saves) {
   if (saves.memory_skipped == 0) return "";
   return fmt::format(
-      "memory     checkpoints in memory are up to {} steps apart, because {} were skipped; a loss "
-      "would have repeated at most {} steps\n",
-      saves.memory_most_apart, saves.memory_skipped, saves.memory_most_redone);
+      "memory     checkpoints in memory are up to {} steps apart, because {} {} skipped; if a rank "
+      "or host had been lost, at most {} {} have been repeated\n",
+      saves.memory_most_apart, saves.memory_skipped, saves.memory_skipped == 1 ? "was" : "were",
+      saves.memory_most_redone, saves.memory_most_redone == 1 ? "step would" : "steps would");
 }
 
 // Writes the report, and says how the run has ended.

@@ -79,6 +79,9 @@ void Group::monitored_barrier(CallSite site) {
       .wait(context_.options.progress_timeout_s);
 }
 Progress& Group::progress() { return context_.backend.progress(); }
+const Progress& Group::progress_of(int member) const {
+  return context_.backend.fabric().cell(shape_.members[size_t(member)]).progress;
+}
 
 ProgressPage& Group::page() { return context_.page; }
 

@@ -1,6 +1,7 @@
 #include "observe/recorded_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -12,24 +13,25 @@ namespace {
 
 using nlohmann::json;
 
-double number_in(const json& line, const char* key) {
+std::optional<double> number_in(const json& line, const char* key) {
   const auto found = line.find(key);
-  return found != line.end() && found->is_number() ? found->get<double>() : 0.0;
+  if (found == line.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
 }
 
 void add_line(const json& line, RecordedRun& run, std::vector<double>& step_seconds) {
-  const std::string event = line.value("event", "");
-  if (event != "train" && event != "eval") return;
-  if (line.contains("epoch")) run.epoch = number_in(line, "epoch");
-  if (event == "train") {
-    run.steps = int64_t(number_in(line, "step"));
-    run.final_loss = number_in(line, "loss");
-    step_seconds.push_back(number_in(line, "step_s"));
+  const auto event = line.find("event");
+  if (event == line.end() || (*event != "train" && *event != "eval")) return;
+  if (const auto epoch = number_in(line, "epoch")) run.epoch = epoch;
+  if (*event == "train") {
+    run.steps = int64_t(number_in(line, "step").value_or(0.0));
+    run.final_loss = number_in(line, "loss").value_or(NAN);
+    if (const auto step_s = number_in(line, "step_s")) step_seconds.push_back(*step_s);
     return;
   }
-  run.val_loss = number_in(line, "val_loss");
-  run.bits_per_byte = number_in(line, "bits_per_byte");
-  if (line.contains("accuracy")) run.val_accuracy = number_in(line, "accuracy");
+  run.val_loss = number_in(line, "val_loss").value_or(0.0);
+  run.bits_per_byte = number_in(line, "bits_per_byte").value_or(0.0);
+  run.val_accuracy = number_in(line, "accuracy");
 }
 
 }  // namespace

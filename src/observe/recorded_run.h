@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -10,7 +11,7 @@ namespace trireme {
 // after the last step and before it has written summary.json.
 struct RecordedRun {
   int64_t steps = 0;
-  double final_loss = 0.0;
+  double final_loss = NAN;     // NaN: unknown
   double step_s = 0.0;         // median, without the first two; 0: unknown
   double val_loss = 0.0;       // 0: not evaluated
   double bits_per_byte = 0.0;  // 0: unknown

@@ -18,6 +18,27 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What only the first rank had measured.
+constexpr const char* kUnknownIfLate[] = {"cores_taken_by_others",
+                                          "step_s_undisturbed",
+                                          "hardware",
+                                          "peak_flops",
+                                          "saves",
+                                          "failed_saves",
+                                          "late_saves",
+                                          "snapshot_stall_s",
+                                          "memory_saves",
+                                          "memory_stall_s",
+                                          "memory_sent_bytes",
+                                          "memory_skipped",
+                                          "memory_most_apart",
+                                          "memory_most_redone",
+                                          "goodput",
+                                          "rss_peak",
+                                          "seconds",
+                                          "diagnosis",
+                                          "ops"};
+
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json to_json(const StepTimes& times) {
@@ -306,6 +327,9 @@ std::string summary_json(const RunPlan& plan, const Predictions& predicted,
   json["ranks"] = Json::array();
   for (size_t i = 0; i < measured.size(); ++i) {
     json["ranks"].push_back(measured_rank(plan, predicted, int(i), measured[i]));
+  }
+  for (const char* key : kUnknownIfLate) {
+    if (summary.is_late) json.erase(key);
   }
   return json_text(json, 2) + "\n";
 }

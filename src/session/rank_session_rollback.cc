@@ -70,7 +70,7 @@ Result<TrainPosition> RankSession::roll_back(Trainer& trainer, RunRecords& recor
   }
   TRIREME_TRY(checkpoint, Checkpoint::open(found->folder));
   // A rank that is lost soon must not resume on the way to the spike.
-  trainer.remove_memory_checkpoint();
+  trainer.remove_memory_checkpoints();
   TRIREME_TRY(position, restore(checkpoint, plan_, engine_));
   const RollbackReport report{.step = spiked.step,
                               .loss = trainer.last_loss(),

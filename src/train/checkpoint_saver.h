@@ -23,7 +23,7 @@ struct SaveCounts {
   int64_t memory_sent_bytes = 0;   // what this rank has sent for their parity
   int64_t memory_skipped = 0;      // checkpoints that were due while the former one was made
   int64_t memory_most_apart = 0;   // greatest number of steps between two of them
-  int64_t memory_most_redone = 0;  // whole steps that a loss would have repeated at worst
+  int64_t memory_most_redone = 0;  // whole steps that a lost rank would have cost at worst
 };
 
 // Saves a run, one checkpoint at a time. All ranks call its functions in the same order, between

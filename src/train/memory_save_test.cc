@@ -54,6 +54,7 @@ TEST_F(MemorySaveTest, CheckpointsInMemoryReplaceEachOtherAndEndAfterAFailure) {
       memory.finish();
     }
     EXPECT_EQ(memory.saved(), 3);
+    EXPECT_EQ(memory.newest_step(), -1);  // the promise ends with them
   });
   EXPECT_TRUE(Checkpoint::open(path("run/step-000003"))->verify(1).empty());
   ASSERT_EQ(messages.size(), 1u);
@@ -170,7 +171,7 @@ TEST_F(MemorySaveTest, NoCheckpointInMemoryLiesOnAWayThatTheRunHasLeft) {
     CheckpointSaver disk(engine, request(path("disk")), {});
     MemorySaver memory(engine, on_one_host(path("memory")), request(path("memory")),
                        [](const std::string& message) { ADD_FAILURE() << message; });
-    memory.remove_newest();  // there is none yet
+    memory.remove_all();  // there is none yet
     const auto train_step = [&](int64_t step) {
       memory.expect_start(true);
       engine.step(uint64_t((step - 1) * plan.global_sequences), 1e-2);
@@ -183,15 +184,21 @@ TEST_F(MemorySaveTest, NoCheckpointInMemoryLiesOnAWayThatTheRunHasLeft) {
     train_step(3);
     world.group().barrier();
     EXPECT_TRUE(fs::exists(path("memory/step-000002")));
+    fs::create_directories(path("memory/step-000003"));  // of a former epoch
     world.group().barrier();
-    memory.remove_newest();
+    memory.remove_all();
     EXPECT_TRUE(restore(*Checkpoint::open(path("disk/step-000001")), plan, engine).ok());
     world.group().barrier();
-    EXPECT_FALSE(fs::exists(path("memory/step-000002")));
+    for (const auto& left : fs::directory_iterator(path("memory"))) {
+      EXPECT_FALSE(left.is_directory()) << left.path();
+    }
+    EXPECT_EQ(memory.newest_step(), -1);
+    world.group().barrier();
     train_step(2);
     memory.start({.step = 2});
     memory.finish();
     EXPECT_TRUE(disk.save({.step = 2}).ok());
+    train_step(3);  // writes the file that a removed checkpoint of step 2 had
   });
   EXPECT_TRUE(Checkpoint::open(path("memory/step-000002"))->verify(1).empty());
   auto in_memory = files_below(path("memory/step-000002"));
@@ -341,7 +348,7 @@ TEST_F(MemorySaveTest, AllWorkBesideTrainingIsDoneByOneThreadOfTheFirstRank) {
     memory.finish();
     EXPECT_EQ(memory.saved(), 6);
     EXPECT_EQ(memory.most_apart(), 1);
-    EXPECT_EQ(memory.most_redone(), 1);
+    EXPECT_EQ(memory.most_redone(6), 1);
   });
   EXPECT_EQ(publishing.size(), 1u);
   for (const std::thread::id& thread : publishing) EXPECT_FALSE(training.contains(thread));
@@ -362,12 +369,15 @@ class Gate {
     is_open_ = true;
     changed_.notify_all();
   }
-  // Waits until the update of the step after `step` has begun on all ranks, and some time longer;
-  // from `held_step` on, until the gate is open.
+  // Fails after a minute. Waits until the update of the step after `step` has begun on all ranks,
+  // and some time longer; from `held_step` on, until the gate is open.
   void pass(int64_t step, int64_t held_step) {
     std::unique_lock lock(mutex_);
-    if (step >= held_step) return changed_.wait(lock, [this] { return is_open_; });
-    changed_.wait(lock, [&] { return num_updates_ >= (step + 1) * num_ranks_; });
+    const auto may_pass = [&] {
+      return step >= held_step ? is_open_ : num_updates_ >= (step + 1) * num_ranks_;
+    };
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::minutes(1), may_pass)) << step;
+    if (step >= held_step) return;
     lock.unlock();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
@@ -445,6 +455,7 @@ TEST_F(MemorySaveTest, ACheckpointThatIsLateIsNotWaitedForAndTheNextOnesAreSkipp
           const std::vector<FoundPart> parts = find_parts(folder, 5, problems);
           ASSERT_FALSE(parts.empty());
           EXPECT_EQ(parts[0].record.step, kHeldStep - 1);
+          EXPECT_EQ(memory.most_redone(step), step - (kHeldStep - 1));
           EXPECT_TRUE(check_part(parts[0], 1, nullptr, problems).ok());
           EXPECT_EQ(problems, std::vector<std::string>{});
         }
@@ -457,7 +468,7 @@ TEST_F(MemorySaveTest, ACheckpointThatIsLateIsNotWaitedForAndTheNextOnesAreSkipp
       memory.finish();
       engine.call_before_update(&gate, {});
       EXPECT_EQ(memory.skipped(), kOpenAfter - kHeldStep);
-      EXPECT_EQ(memory.most_redone(), kOpenAfter - kHeldStep + 1);
+      EXPECT_EQ(memory.most_redone(kSteps), kOpenAfter - kHeldStep + 1);
       EXPECT_GE(memory.most_apart(), kOpenAfter + 1 - kHeldStep);
       std::vector<std::string> problems;
       const std::vector<FoundPart> parts = find_parts(folder, 5, problems);

@@ -7,11 +7,13 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/check.h"
 #include "base/guest_parts.h"
 #include "base/remove_folder.h"
 #include "base/units.h"
 #include "checkpoint/check_coverage.h"
 #include "comm/gather_text.h"
+#include "device/host.h"
 #include "train/run_state.h"
 #include "train/stall.h"
 
@@ -36,12 +38,12 @@ CollectiveArgs exchange_of(std::vector<int64_t>& own, std::vector<int64_t>& all,
           .counts = counts};
 }
 
-// Removes all other folders beside these two.
-void keep_alone(const std::string& newest, const std::string& begun) {
+// Removes all folders in `root` except these two; "" is none.
+void remove_folders_except(const std::string& root, const std::string& newest,
+                           const std::string& begun) {
   namespace fs = std::filesystem;
   std::error_code error, ignored;
-  for (fs::directory_iterator it(fs::path(newest).parent_path(), error), end; !error && it != end;
-       it.increment(error)) {
+  for (fs::directory_iterator it(root, error), end; !error && it != end; it.increment(error)) {
     const bool is_older = it->is_directory(ignored) && it->path() != newest && it->path() != begun;
     if (is_older) remove_folder(it->path().string());
   }
@@ -50,12 +52,25 @@ void keep_alone(const std::string& newest, const std::string& begun) {
 std::string text_of_skip(int64_t step, int64_t third_file_bytes) {
   std::string text = fmt::format(
       "the checkpoint of step {} in memory takes longer than a step, because other hosts get their "
-      "parts of it over the network. So the next ones are skipped until it is complete, and a loss "
-      "repeats more than one step; summary.json says how many at most (memory_most_redone)",
+      "parts of it over the network. So the next ones are skipped until it is complete, and if a "
+      "rank or host is lost, more steps are repeated; summary.json says how many at most "
+      "(memory_most_redone)",
       step);
   if (third_file_bytes == 0) return text;
   return text + fmt::format(". Each rank has a third file for this; that of rank 0 takes {}",
                             format_bytes(third_file_bytes));
+}
+
+// Other ranks wait for this one, so it must come to the next agreement also after an exception.
+// They do not wait any more after a CommError.
+Status without_exception(const std::function<Status()>& make) {
+  try {
+    return make();
+  } catch (const CommError&) {
+    throw;
+  } catch (const std::exception& error) {
+    return damaged(error.what());
+  }
 }
 
 std::string text_of(const TooLargeDomain& domain) {
@@ -294,21 +309,33 @@ bool MemorySaver::start(const TrainPosition& position) {
   return true;
 }
 
+// All ranks of the host make their files at the same time. If they filled its memory, the system
+// would kill one of them.
+bool MemorySaver::has_room_for_file() const {
+  constexpr double kMostOfAvailable = 0.8;
+  const double num_ranks = double(places_.hosts[size_t(places_.own)].ranks.size());
+  return num_ranks * double(state_.bytes()) <= kMostOfAvailable * double(available_memory_bytes());
+}
+
 // Without parity, the first rank of a host makes its part alone. With it, the other ranks write
 // into its folder, so they need it before, and must be done before it gets its final name.
 Status MemorySaver::make_part(Progress& progress) {
-  if (pending_->makes_file) (void)shards_->add_file();  // without it, updates wait
-  Status made = Done{};
-  if (is_keeper()) made = writer_->begin(pending_->folder, pending_->shards);
+  Status made = without_exception([&]() -> Status {
+    if (pending_->makes_file && has_room_for_file()) {
+      (void)shards_->add_file();  // without it, updates wait
+    }
+    return is_keeper() ? writer_->begin(pending_->folder, pending_->shards) : Done{};
+  });
   if (parity_ != nullptr) {
     const auto all_succeed = [&] {
-      if (!parity_->all_succeed(made.ok(), is_abandoned_) && made.ok()) {
+      if (!parity_->all_succeed(made.ok(), progress, is_abandoned_) && made.ok()) {
         made = damaged(kOtherRankFailed);
       }
       return made.ok();
     };
     if (all_succeed()) {
-      made = parity_->write(pending_->folder, record_, progress, is_abandoned_);
+      made = without_exception(
+          [&] { return parity_->write(pending_->folder, record_, progress, is_abandoned_); });
       (void)all_succeed();
     }
   }
@@ -337,7 +364,7 @@ Status MemorySaver::write_part(Progress& progress) {
 
 // Once there are two new checkpoints, those of former epochs are removed, too.
 void MemorySaver::remove_older() const {
-  if (saved_ == 1) keep_alone(newest_, pending_->folder);
+  if (saved_ == 1) remove_folders_except(memory_folder_, newest_, pending_->folder);
   if (!older_.empty()) remove_folder(older_);
 }
 
@@ -349,6 +376,7 @@ void MemorySaver::conclude(bool has_failed, int64_t steps_done) {
   pending_.reset();
   if (has_failed) {
     shards_->drop_pending();
+    if (is_keeper()) remove_folder(path);  // other hosts have no part of it
     const bool is_cause = !made.ok() && made.error().message != kOtherRankFailed;
     const auto texts = gather_text(*ranks_, is_cause ? made.error().message : "");
     const auto cause = std::find_if(texts.begin(), texts.end(),
@@ -379,13 +407,14 @@ void MemorySaver::finish() {
   if (pending_) wait(pending_->steps_since);
 }
 
-void MemorySaver::remove_newest() {
+// Those of former epochs and of hosts without ranks are of such steps, too.
+void MemorySaver::remove_all() {
   finish();
-  if (newest_.empty()) return;
-  if (is_keeper()) remove_folder(newest_);
+  if (is_keeper()) remove_folders_except(memory_folder_, "", "");
   newest_.clear();
+  older_.clear();
   newest_step_ = -1;
-  shards_->forget_committed();
+  if (shards_ != nullptr) shards_->forget_checkpoints();
 }
 
 }  // namespace trireme

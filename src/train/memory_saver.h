@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -54,18 +55,22 @@ class MemorySaver {
   // Waits for the checkpoint that is pending and commits it. After a failure, no checkpoint is
   // begun any more, and the former one stays.
   void finish();
-  // Removes the newest checkpoint, because the run goes back to an older step and what follows it
-  // may differ. All ranks call it before they restore that step.
-  void remove_newest();
+  // Removes all checkpoints, because the run goes back to an older step and what follows it may
+  // differ. All ranks call it before they restore that step.
+  void remove_all();
 
   int64_t saved() const { return saved_; }
-  int64_t newest_step() const { return newest_step_; }  // -1: none
+  // -1: none, or it is not followed by others any more.
+  int64_t newest_step() const { return has_failed_ ? -1 : newest_step_; }
   // Calls of start() that have begun none, because the former one was pending.
   int64_t skipped() const { return skipped_; }
   // The greatest number of steps between two checkpoints; 0: there were no two.
   int64_t most_apart() const { return most_apart_; }
-  // How many whole steps a loss would have repeated at the worst moment.
-  int64_t most_redone() const { return most_redone_; }
+  // How many whole steps would have been repeated if a rank or host had been lost at the worst
+  // moment until now, after `step`.
+  int64_t most_redone(int64_t step) const {
+    return newest_step_ < 0 ? most_redone_ : std::max(most_redone_, step - newest_step_);
+  }
   double stall_s() const { return static_cast<double>(stall_ns_) * 1e-9; }
   // Bytes that this rank has sent for the parity of other hosts.
   int64_t sent_bytes() const { return parity_ == nullptr ? 0 : parity_->sent_bytes(); }
@@ -100,6 +105,7 @@ class MemorySaver {
   bool agree_on_copies(const Status& copied);
   // The job, on its own thread.
   Status make_part(Progress& progress);
+  bool has_room_for_file() const;
   Status write_part(Progress& progress);
   void remove_older() const;
   // Waits for the pending checkpoint. Since it was begun, `steps_done` steps were done.

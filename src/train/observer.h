@@ -131,17 +131,19 @@ struct HistogramReport {
   std::vector<TensorHistogram> grads;    // of the mean loss, before clipping
 };
 
-// The ceiling by which MFU is computed was too low, because others took the cores while it was
-// measured.
+// The ceiling by which MFU is computed was too low, perhaps because others used the cores while it
+// was measured.
 struct RaisedPeak {
   int64_t step = 0;     // the first one that beat it
   double before = 0.0;  // FLOP/s, as measured at the start
 };
 
-// A checkpoint in memory is complete on all hosts.
+// The newest checkpoint that is complete in the memory of all hosts. Zeros: there is none, or there
+// will be no newer ones.
 struct MemoryReport {
   int64_t step = 0;         // whose state it has
-  int64_t most_redone = 0;  // whole steps that a loss would have repeated at worst so far
+  int64_t most_redone = 0;  // whole steps that a lost rank or host would have cost at worst so far
+  bool operator==(const MemoryReport&) const = default;
 };
 
 class RunObserver {

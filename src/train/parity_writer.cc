@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -15,10 +17,13 @@
 namespace trireme {
 namespace {
 
-// How often a job looks whether the other ranks have come as far.
-constexpr auto kLookEvery = std::chrono::microseconds(100);
-// The others may still send large parts, which have a deadline for each message.
+// How often a job looks whether the other ranks have come as far, and whether they make progress.
+constexpr auto kTestEvery = std::chrono::microseconds(100);
+constexpr int64_t kLookEveryNs = 50'000'000;
+// The others may do something that shows no progress, such as making a large file.
 constexpr double kTimeouts = 10.0;
+// The call of a job that waits for other ranks. Its own progress is only that of others.
+constexpr std::string_view kWaits = "wait";
 
 }  // namespace
 
@@ -81,22 +86,49 @@ Status ParityWriter::write_lane(int lane, const std::string& folder, const Hosts
   return moved;
 }
 
-// The thread of the rank waits in other calls meanwhile, so this one does not wait in a call.
-bool ParityWriter::all_succeed(bool own, const std::atomic<bool>& is_abandoned) {
+// What the ranks show that are not there yet.
+ParityWriter::Others ParityWriter::others() const {
+  Others others{.late = ranks_->rank(), .progress = 0};
+  for (int member = 0; member < ranks_->size(); ++member) {
+    const Progress& shown = ranks_->progress_of(member);
+    const std::optional<ProgressCall> call = shown.current();
+    if (call && std::string_view(call->call) == kWaits) continue;
+    others.late = member;
+    others.progress += shown.count();
+  }
+  return others;
+}
+
+// The thread of the rank waits in other calls meanwhile, so this one does not wait in a call. A
+// rank that trains needs no deadline here, because nobody waits for it.
+bool ParityWriter::all_succeed(bool own, Progress& progress,
+                               const std::atomic<bool>& is_abandoned) {
   int64_t num_failed = own ? 0 : 1;
   const TensorRef word{&num_failed, DType::I64, Shape{1}};
-  const int64_t begin_ns = monotonic_ns();
   Work work = ranks_->start({.in = word, .out = word});
+  if (work.test()) return num_failed == 0;
+  const ShownCall call(&progress, kWaits, "the parts of other ranks");
+  uint64_t seen = 0;
+  int64_t moved_ns = monotonic_ns();
+  int64_t looked_ns = moved_ns;
   while (!work.test()) {
-    const double waited_s = double(monotonic_ns() - begin_ns) * 1e-9;
-    if (is_abandoned) {
-      ranks_->abort("a rank has ended while it made a checkpoint in memory");
-    } else if (waited_s > kTimeouts * timeout_s_) {
-      ranks_->abort(
-          fmt::format("rank {} has waited {:.0f} s for the other ranks in a checkpoint in memory",
-                      ranks_->rank(), waited_s));
+    std::this_thread::sleep_for(kTestEvery);
+    if (is_abandoned) ranks_->abort("a rank has ended while it made a checkpoint in memory");
+    const int64_t now_ns = monotonic_ns();
+    if (now_ns - looked_ns < kLookEveryNs) continue;
+    looked_ns = now_ns;
+    const bool is_waited_for = ranks_->progress().current().has_value();
+    const Others them = others();
+    if (!is_waited_for || std::exchange(seen, them.progress) != them.progress) {
+      moved_ns = now_ns;
+      progress.advance();
     }
-    std::this_thread::sleep_for(kLookEvery);
+    const double silent_s = double(now_ns - moved_ns) * 1e-9;
+    if (silent_s < kTimeouts * timeout_s_) continue;
+    ranks_->abort_for(them.late,
+                      fmt::format("rank {} has waited {:.0f} s without progress for rank {} in a "
+                                  "checkpoint in memory",
+                                  ranks_->rank(), silent_s, them.late));
   }
   return num_failed == 0;
 }

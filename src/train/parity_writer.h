@@ -30,8 +30,9 @@ class ParityWriter {
                const std::atomic<bool>& is_abandoned);
 
   // Waits until all ranks have called it. Returns true if all have succeeded. Jobs call it, as
-  // write().
-  bool all_succeed(bool own, const std::atomic<bool>& is_abandoned);
+  // write(). While their ranks wait for the jobs (BackgroundJob::wait), it fails if none of those
+  // that have not called it makes progress for ten times the deadline, and names one of them.
+  bool all_succeed(bool own, Progress& progress, const std::atomic<bool>& is_abandoned);
 
   // What this rank has sent so far.
   int64_t sent_bytes() const { return ranks_->traffic(Collective::Send).sent_bytes; }
@@ -40,6 +41,12 @@ class ParityWriter {
   Status write_lane(int lane, const std::string& folder, const HostsRecord& record,
                     Progress& progress, const std::atomic<bool>& is_abandoned);
   int rank_for(const HostsRecord& record, int host, int lane) const;
+  // The ranks that do not wait for others: one of them, and the progress of all.
+  struct Others {
+    int late = 0;
+    uint64_t progress = 0;
+  };
+  Others others() const;
 
   std::unique_ptr<Group> ranks_;  // used by jobs alone
   int own_host_;

@@ -274,8 +274,8 @@ void Trainer::count_mfu(StepReport& report) {
   report.mfu = flops_per_s / parts_.peak_flops;
 }
 
-// The ceiling was measured while others took the cores. A step is slower than the true ceiling, so
-// this is measured again, a few times at most.
+// Perhaps others used the cores while the ceiling was measured. A step is slower than the true
+// ceiling, so this is measured again, a few times at most.
 void Trainer::raise_peak(int64_t step, double flops_per_s) {
   constexpr int kMostMeasured = 3;
   const double before = std::exchange(parts_.peak_flops, flops_per_s);
@@ -290,9 +290,8 @@ void Trainer::raise_peak(int64_t step, double flops_per_s) {
   for (RunObserver* observer : parts_.observers) {
     observer->on_message(fmt::format(
         "step {} computed {:.1f} GFLOP/s, more than the ceiling of {:.1f} GFLOP/s that was "
-        "measured "
-        "at the start while others took the cores. The ceiling was raised to {:.1f} GFLOP/s, {}; "
-        "MFU is computed with it from now on",
+        "measured at the start, perhaps while others used the cores. The ceiling was raised to "
+        "{:.1f} GFLOP/s, {}; MFU is computed with it from now on",
         step, flops_per_s * 1e-9, before * 1e-9, parts_.peak_flops * 1e-9,
         is_step ? "the rate of this step" : "which was measured now"));
   }

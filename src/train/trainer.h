@@ -92,8 +92,8 @@ class Trainer {
   CorruptionCounts corruption_checks() const { return checks_->counts(); }
   // Returns the alarm if a check for silent corruption has ended run().
   std::optional<CorruptionAlarm> corruption() const { return checks_->alarm(); }
-  // Removes the newest checkpoint in memory, before the caller restores an older one from disk.
-  void remove_memory_checkpoint();
+  // Removes all checkpoints in memory, before the caller restores an older one from disk.
+  void remove_memory_checkpoints();
   double last_loss() const { return last_loss_; }
   double last_z_score() const { return spike_.z_score(); }
   // Seconds in which training stood still for the saves of this run.
@@ -170,7 +170,7 @@ class Trainer {
   ValidationWatch validations_;
   BestSaves best_saves_;
   SaveSchedule disk_saves_, memory_saves_;
-  int64_t told_memory_step_ = -1;
+  MemoryReport told_memory_{.step = -1};  // so what a former epoch has told ends with it
   std::optional<RaisedPeak> raised_peak_;
   int num_peaks_measured_ = 0;               // since the start
   int64_t agree_at_ = 0;                     // step

@@ -3,14 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "train/rank_agreement.h"
 #include "train/trainer.h"
 
 namespace trireme {
 
-void Trainer::remove_memory_checkpoint() {
-  if (memory_saver_ != nullptr) memory_saver_->remove_newest();
+void Trainer::remove_memory_checkpoints() {
+  if (memory_saver_ != nullptr) memory_saver_->remove_all();
 }
 
 Status Trainer::save_if_wanted() {
@@ -48,15 +49,18 @@ bool Trainer::saves_in_memory_after(int64_t step) const {
 void Trainer::begin_memory_checkpoint() {
   if (memory_saver_ == nullptr || !std::isfinite(last_loss_)) return;
   if (!saves_in_memory_after(position_.step)) return;
-  if (memory_saver_->start(position_)) memory_saves_.note_save(position_.step);
+  memory_saver_->start(position_);
+  memory_saves_.note_save(position_.step);  // also if it was skipped, so that it is counted once
 }
 
 void Trainer::tell_memory() {
-  if (memory_saver_ == nullptr || memory_saver_->newest_step() == told_memory_step_) return;
-  told_memory_step_ = memory_saver_->newest_step();
-  for (RunObserver* observer : parts_.observers) {
-    observer->on_memory_checkpoint({told_memory_step_, memory_saver_->most_redone()});
+  if (memory_saver_ == nullptr) return;
+  MemoryReport report;
+  if (memory_saver_->newest_step() >= 0) {
+    report = {memory_saver_->newest_step(), memory_saver_->most_redone(position_.step)};
   }
+  if (report == std::exchange(told_memory_, report)) return;
+  for (RunObserver* observer : parts_.observers) observer->on_memory_checkpoint(report);
 }
 
 double Trainer::saving_s() const {
@@ -105,7 +109,7 @@ SaveCounts Trainer::saves() const {
     counts.memory_sent_bytes = memory_saver_->sent_bytes();
     counts.memory_skipped = memory_saver_->skipped();
     counts.memory_most_apart = memory_saver_->most_apart();
-    counts.memory_most_redone = memory_saver_->most_redone();
+    counts.memory_most_redone = memory_saver_->most_redone(position_.step);
   }
   return counts;
 }

@@ -18,7 +18,7 @@ enum class CrashPoint : uint32_t {
   Save,
   Recover,
   Leave,
-  BeforeUpdate,     // the gradients are complete, and the former checkpoint in memory is committed
+  BeforeUpdate,     // the gradients are complete, and the update may write its files in memory
   MemoryBegun,      // all ranks have the tensors of a checkpoint in memory, and nothing names it
   MemoryWritten,    // it is complete, but has no name that a reader would look for
   MemoryCommitted,  // it has this name, and training does not know it yet

@@ -37,8 +37,9 @@ for run in calm busy; do
   most=$(grep -oE '"mfu":[0-9.e+-]+' "$folder/$run/metrics.jsonl" | cut -d: -f2 | sort -g | tail -1)
   holds "$most > 0 && $most <= 1" "the greatest MFU of a step of the $run run"
   holds "$(key $run mfu) > 0 && $(key $run mfu) <= 1" "the MFU of the $run run"
-  grep -oE 'MFU [0-9.]+%' "$folder/$run.log" "$folder/$run.out" | grep -oE '[0-9.]+%' | tr -d % |
-    while read -r shown; do holds "$shown <= 100" "a shown MFU of the $run run"; done
+  while read -r shown; do
+    holds "$shown <= 100" "a shown MFU of the $run run"
+  done < <(grep -ohE 'MFU [0-9.]+%' "$folder/$run.log" "$folder/$run.out" | tr -d 'MFU %')
 done
 
 # With a loop on every core, others have about half of them.
