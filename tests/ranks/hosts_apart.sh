@@ -26,7 +26,7 @@ on idle "${hosts[0]},${hosts[1]},${hosts[2]}" --ranks 3 --layouts dp --lease 2 \
 reaches 20 idle
 kill -KILL "$(agent_on "${hosts[1]}")"
 until_has '"event":"restart"' cat "$folder/idle/metrics.jsonl"
-grep -qE '"ranks":1,"layout":"dp=1[^"]*","from":"parity".*"redone_steps":'"$(steps_again)," <(restart idle) ||
+from_parity idle dp=1 ||
   fail "a host without ranks has not given its part: $(restart idle | grep -o '"epoch":.*')"
 wait $job
 [[ $? == 130 ]] || fail "exit code of the run with an idle host"

@@ -48,7 +48,7 @@ for lost in 0 2; do
   fi
   until_has '"event":"restart"' cat "$folder/parity$lost/metrics.jsonl"
   tell_gap "host $lost is lost, its part comes from parity" "$folder/parity$lost" "" 5
-  grep -qE '"layout":"[^"]*","from":"parity".*"redone_steps":'"$(steps_again)," <(restart parity$lost) ||
+  from_parity parity$lost "" ||
     fail "host $lost is lost: $(restart parity$lost | grep -o '"epoch":.*')"
   wait $job
   [[ $? == 130 ]] || fail "exit code of the run that has lost host $lost"

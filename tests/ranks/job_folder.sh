@@ -21,14 +21,13 @@ until_has() {
   done
   fail "no \"$text\" from ${*:2}"
 }
-# The steps that may be done again after a loss, as a pattern: one at most, unless the job has said
-# that its checkpoints in memory are late. Needs the job's output in $folder/log.
-steps_again() {
-  if grep -q "the next ones are skipped until it is complete" "$folder/log"; then
-    echo '[0-9]+'
-  else
-    echo '[01]'
-  fi
+# from_parity OUT LAYOUT: true if the last restart has this layout and its state from parity, and one
+# step at most is done again, or more if the job has said that its checkpoints in memory are late.
+# Needs the output of the job in $folder/log.
+from_parity() {
+  local again='[01]'
+  grep -q "the next ones are skipped until it is complete" "$folder/log" && again='[0-9]+'
+  grep -qE "\"layout\":\"$2[^\"]*\",\"from\":\"parity\".*\"redone_steps\":$again," <(restart "$1")
 }
 # reaches STEP OUT: waits until the job has done a step.
 reaches() { until_has "\"train\",\"step\":$1," cat "$folder/$2/metrics.jsonl"; }
