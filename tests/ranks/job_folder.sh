@@ -21,8 +21,8 @@ until_has() {
   done
   fail "no \"$text\" from ${*:2}"
 }
-# from_parity OUT LAYOUT: true if the last restart has this layout and its state from parity, and one
-# step at most is done again, or more if the job has said that its checkpoints in memory are late.
+# from_parity OUT LAYOUT: true if the last restart has this layout and its state from parity, and at
+# most one step is done again, or more if the job has said that its checkpoints in memory are late.
 # Needs the output of the job in $folder/log.
 from_parity() {
   local again='[01]'
