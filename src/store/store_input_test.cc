@@ -207,7 +207,9 @@ TEST(StoreInput, ALongRunReadsEachByteOnceAndChunksAsAWhole) {
     ASSERT_TRUE(input->read(int64_t(begin), std::as_writable_bytes(std::span(read))).ok());
     ASSERT_EQ(read, content.substr(begin, read.size())) << begin;
   }
-  EXPECT_LT(bytes_read() - before, int64_t(content.size()) + 2 * kLargeChunk);
+  // Reading pieces again for every read would move six times the bytes. On a busy machine a few
+  // reads seem slow and are hedged, which reads some chunks twice.
+  EXPECT_LT(bytes_read() - before, 2 * int64_t(content.size()));
 }
 
 class SharedStoreInput : public SharedStore {};
