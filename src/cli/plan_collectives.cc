@@ -19,7 +19,7 @@ std::string line_of(const AxisCollective& one) {
     return fmt::format("{} {}: messages between {} ranks", one.axis, one.collective,
                        one.span.count);
   }
-  // What a rank sends depends on the method. We count it for messages of our runtime.
+  // How many bytes a rank sends depends on the method; they are counted for our own messages alone.
   const bool is_counted = one.price.method == CollectiveMethod::Messages;
   const double bytes = is_counted ? one.sent_bytes : one.vector_bytes;
   return fmt::format("{} {} of {} ranks: {}, {} {} in {}", one.axis, one.collective, one.span.count,

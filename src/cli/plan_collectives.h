@@ -10,7 +10,7 @@ namespace trireme {
 
 // Lines that say how the collectives over each axis were priced.
 std::string collectives_text(const RunPlan& plan, const Hardware& hardware);
-// The same as an array, for the key "collectives".
+// Returns the same as an array, for the key "collectives".
 nlohmann::ordered_json collectives_json(const RunPlan& plan, const Hardware& hardware);
 
 }  // namespace trireme

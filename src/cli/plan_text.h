@@ -4,7 +4,7 @@
 
 #include "compile/run_plan.h"
 
-// What people read of a plan before it runs.
+// The text about a plan that is printed before it runs.
 namespace trireme {
 
 // Describes the plan as text: parameters, FLOPs, batch, memory by class.

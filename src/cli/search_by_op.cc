@@ -179,7 +179,7 @@ std::optional<NamedPlan> PlanByOp::trainable() const {
   const auto pointer_to = [](const std::optional<RunnablePlan>& plan) {
     return plan ? &*plan : nullptr;
   };
-  // Of equal plans the one with the most telling name comes first.
+  // If two plans are equally fast, the one that is offered first is taken.
   offer("the best uniform plan", pointer_to(uniform));
   offer("the plan with layers by speed", pointer_to(by_speed));
   offer("the plan with degrees by stage", pointer_to(by_stage));

@@ -147,7 +147,8 @@ Result<std::unique_ptr<StoredRun>> copy_of_run(const TrainOptions& options,
   return stored_run(checkpoint.store, folder, io);
 }
 
-// What the checkpoints in memory promise; "" if there were none, or just those that were asked for.
+// Returns the line that says how many steps a loss repeats; "" if no checkpoint in memory was
+// skipped.
 std::string memory_line(const SaveCounts& saves) {
   if (saves.memory_skipped == 0) return "";
   return fmt::format(

@@ -84,7 +84,8 @@ class Group {
   void monitored_barrier(CallSite site = CallSite::current());
   // Progress of the work that this rank does alone.
   Progress& progress();
-  // What a member shows of the work that it does alone. Ranks of other hosts send it in intervals.
+  // Returns how far a member is with work that it does alone. Ranks of other hosts send this at
+  // intervals.
   const Progress& progress_of(int member) const;
   // Where the rank shows its agent what it does.
   ProgressPage& page();

@@ -33,8 +33,8 @@ constexpr ProtocolFacts kProtocols[] = {
 constexpr int kNumProtocols = 3;
 
 constexpr double kTreeBandwidth = 0.92;  // of a ring's
-// What NCCL 2.7 leaves of it for vectors of 64 B, 128 B and so on, measured on its trees. It takes
-// nothing from vectors that are larger than those of its table: that is the last number.
+// NCCL 2.7 leaves these shares of it to vectors of 64 B, 128 B and so on. Larger vectors than those
+// of its table keep all of it: that is the last number.
 constexpr double kTreeShares[][23] = {
     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .5, .5, .6, .6, .7, .8, .9, 1.},
     {1., 1., 1., 1., 1., .9, .8, .8, .8, .7, .6, .6, .6, .5, .6, .6, .7, .7, .8, .9, .9, 1., 1.},

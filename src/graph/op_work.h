@@ -34,8 +34,8 @@ struct VectorOperations {
   static constexpr double kRope = 10.0;
   static constexpr double kDropout = 40.0;
   static constexpr double kLoss = 40.0;  // maximum, two exponentials, sum and gradient
-  // Of attention in its forward pass: mask, maximum, exponential, sum, and the operands of the
-  // second product.
+  // The forward pass of attention makes so many for each score: mask, maximum, exponential, sum,
+  // and the operands of the second product.
   static constexpr double kAttentionScore = 16.0;
 };
 

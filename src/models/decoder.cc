@@ -60,8 +60,8 @@ Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
   bind_units(units, params);
   const bool has_head_ops = !units.kinds.back().graph.ops.empty();
   const std::string head = head_param(model_);
-  quantized_head_ = quantized_weight(params, head, model_.vocab_size);
-  if (!quantized_head_) head_weight_VC_ = matrix(params.at(head));
+  head_.params.quantized = quantized_weight(params, head, model_.vocab_size);
+  if (!head_.params.quantized) head_.params.w_FC = matrix(params.at(head));
   tokens_S_ = frame.at("tokens_S");
   hidden_SC_ = matrix(frame.at(has_head_ops ? kHeadInput : kHidden));
   logits_1V_ = matrix(frame.at("logits_1V"));
@@ -120,19 +120,8 @@ std::span<const float> Decoder::append(Ctx& ctx, std::span<const int32_t> tokens
       static_cast<char*>(memory_.data());
   for (const std::unique_ptr<OpBody>& op : ops_) op->forward(ctx, info, m);
   length_ += n;
-  compute_logits(ctx, rows_of(hidden_SC_, n - 1, 1));
+  head_.forward(ctx, rows_of(hidden_SC_, n - 1, 1), logits_1V_);
   return {logits_1V_.row<float>(0), size_t(model_.vocab_size)};
-}
-
-void Decoder::compute_logits(Ctx& ctx, MatrixRef hidden_1C) {
-  if (quantized_head_) {
-    ctx.kernels.quantized_matmul(ctx.stream,
-                                 {.x_TC = hidden_1C, .w = quantized_head_.w, .y_TF = logits_1V_});
-  } else {
-    ctx.kernels.matmul(
-        ctx.stream,
-        {.form = MatmulForm::NT, .a = hidden_1C, .b = head_weight_VC_, .c = logits_1V_});
-  }
 }
 
 }  // namespace trireme

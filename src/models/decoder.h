@@ -6,9 +6,9 @@
 
 #include "device/buffer.h"
 #include "memory/stage_units.h"
+#include "nn/linear.h"
 #include "nn/op_binding.h"
 #include "nn/op_body.h"
-#include "nn/quantized_weight.h"
 
 namespace trireme {
 
@@ -32,17 +32,15 @@ class Decoder {
  private:
   void add_tables(const StageUnits& units);
   void bind_units(const StageUnits& units, const Frame& params);
-  void compute_logits(Ctx& ctx, MatrixRef hidden_1C);
 
   ModelShard model_;
   StageShape shape_;
   StageTables tables_;  // of values, all in the one table that `saved` and `scratch` both are
   Buffer memory_;
   std::vector<std::unique_ptr<OpBody>> ops_;  // of all units
-  QuantizedWeight quantized_head_;            // or else:
-  MatrixRef head_weight_VC_;
-  TensorRef tokens_S_;   // S: capacity
-  MatrixRef hidden_SC_;  // what the head projects
+  Linear head_;                               // makes the logits
+  TensorRef tokens_S_;                        // S: capacity
+  MatrixRef hidden_SC_;                       // what the head projects
   MatrixRef logits_1V_;
   int64_t length_ = 0;
 };

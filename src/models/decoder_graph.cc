@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// What the loss would read is the output of the head.
+// Removes the loss. The head then ends with the value that the loss would read.
 Graph without_loss(Graph graph) {
   std::vector<Op>& ops = graph.ops;
   const auto loss = std::find_if(ops.begin(), ops.end(),

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/align.h"
 #include "comm/local/sole_rank.h"
 #include "kernels/kernel_table.h"
 #include "memory/bucket.h"
@@ -20,7 +21,7 @@ namespace {
 constexpr int64_t kTextLen = 19;  // odd against every vector width and attention tile
 constexpr int64_t kTextVocab = 23;
 
-ModelSpec text_model_of(const std::string& name) {
+ModelConfig text_config_of(const std::string& name) {
   ModelConfig config;
   config.layers = 2;
   config.d_model = 24;
@@ -56,6 +57,7 @@ ModelSpec text_model_of(const std::string& name) {
     config.experts = name == "moe" ? 5 : kTextLen - 1;  // so many begins as tokens
     config.shared_experts = 1;
   }
+  if (name == "adapters") config.lora_rank = 3;
   if (name == "microgpt") {
     config.norm = NormChoice::RmsNorm;
     config.activation = ActivationChoice::Relu;
@@ -64,31 +66,16 @@ ModelSpec text_model_of(const std::string& name) {
     config.embedding_norm = true;
     config.final_norm = false;
   }
-  return *resolve_model(config, 0);
+  return config;
 }
 
-// Its rows are whole blocks of a scale.
+ModelSpec text_model_of(const std::string& name) { return *resolve_model(text_config_of(name), 0); }
+
+// The same with rows of whole blocks of a scale.
 ModelSpec wide_text_model_of(const std::string& name) {
-  ModelConfig config;
-  config.layers = 2;
-  config.d_model = 32;
-  config.heads = 4;
-  config.vocab_size = kTextVocab;
-  config.seq_len = kTextLen;
-  config.init_stddev = 0.2;
-  config.tied_head = name != "gpt2_untied";
-  if (name == "llama") {
-    config.family = ModelFamily::Llama;
-    config.kv_heads = 2;
-    config.d_ff = 64;
-  }
-  if (name == "moe") {
-    config.family = ModelFamily::Moe;
-    config.d_ff = 32;
-    config.experts = 5;
-    config.shared_experts = 1;
-  }
-  if (name == "adapters") config.lora_rank = 3;
+  ModelConfig config = text_config_of(name);
+  config.d_model = kScaleBlock;
+  config.d_ff = round_up(config.d_ff, kScaleBlock);
   return *resolve_model(config, 0);
 }
 

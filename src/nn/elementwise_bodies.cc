@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "graph/axis_part.h"
-#include "nn/positions.h"
 #include "nn/residual.h"
 
 namespace trireme {
@@ -213,20 +212,7 @@ DropoutBody::DropoutBody(const OpBinding& b)
 
 void DropoutBody::drop(Ctx& ctx, const MicrobatchInfo& info, MatrixRef x_TC, MatrixRef addend_TC,
                        MatrixRef y_TC) const {
-  const int64_t rows = model_.local_len();  // of a sample: tokens, or one for an image
-  const bool has_some_rows = over_tp_ == Placement::shard(0);
-  const TokenRows own = own_tokens(ctx.tp, over_tp_, info.num_sequences * rows);
-  ctx.kernels.dropout(ctx.stream, {.x_TC = x_TC,
-                                   .residual_TC = addend_TC,
-                                   .y_TC = y_TC,
-                                   .probability = static_cast<float>(model_.dropout),
-                                   .key = key_,
-                                   .first_sample = info.first_sample,
-                                   .rows_per_sample = rows,
-                                   .positions = positions_of(model_.chunks),
-                                   .first_row = has_some_rows ? own.begin : 0,
-                                   .first_column = columns_.begin,
-                                   .all_columns = columns_.total});
+  drop_features(ctx, info, key_, model_, over_tp_, columns_, x_TC, addend_TC, y_TC);
 }
 
 void DropoutBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {

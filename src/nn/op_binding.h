@@ -72,7 +72,7 @@ class OpBinding {
   MatrixRef weight() const { return weight(first_param(true)); }
   MatrixAt weight_grad() const { return weight_grad(first_param(true)); }
   MatrixRef weight(ParamId first) const;
-  // The same where generation holds it in bytes; else absent.
+  // Returns the same matrix if generation holds it in bytes; else nothing.
   QuantizedWeight quantized_weight() const;
   MatrixAt weight_grad(ParamId first) const;
   // The gradients of those that are trained of the matrices that adjoin the first one, or of the

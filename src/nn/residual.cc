@@ -28,19 +28,23 @@ void redistribute_tokens(Ctx& ctx, const Redistribution& change, int64_t num_tok
   redistribute(ctx.tp, change, Shape{num_tokens, x_TC.cols}, tensor(x_TC), tensor(y_TC), {}, site);
 }
 
-void drop_tokens(Ctx& ctx, const MicrobatchInfo& info, RngKey key, const ModelShard& model,
-                 MatrixRef x_TC, MatrixRef residual_TC, MatrixRef y_TC) {
-  const int64_t num_tokens = info.num_sequences * model.local_len();
-  ctx.kernels.dropout(ctx.stream,
-                      {.x_TC = x_TC,
-                       .residual_TC = residual_TC,
-                       .y_TC = y_TC,
-                       .probability = static_cast<float>(model.dropout),
-                       .key = key,
-                       .first_sample = info.first_sample,
-                       .rows_per_sample = model.local_len(),
-                       .positions = positions_of(model.chunks),
-                       .first_row = own_tokens(ctx.tp, model.residual, num_tokens).begin});
+void drop_features(Ctx& ctx, const MicrobatchInfo& info, RngKey key, const ModelShard& model,
+                   Placement over_tp, const AxisPart& columns, MatrixRef x_TC,
+                   MatrixRef residual_TC, MatrixRef y_TC) {
+  const int64_t rows = model.local_len();  // of a sample: tokens, or one for an image
+  const bool has_some_rows = over_tp == Placement::shard(0);
+  const TokenRows own = own_tokens(ctx.tp, over_tp, info.num_sequences * rows);
+  ctx.kernels.dropout(ctx.stream, {.x_TC = x_TC,
+                                   .residual_TC = residual_TC,
+                                   .y_TC = y_TC,
+                                   .probability = static_cast<float>(model.dropout),
+                                   .key = key,
+                                   .first_sample = info.first_sample,
+                                   .rows_per_sample = rows,
+                                   .positions = positions_of(model.chunks),
+                                   .first_row = has_some_rows ? own.begin : 0,
+                                   .first_column = columns.begin,
+                                   .all_columns = columns.total});
 }
 
 SumOnResidual SumOnResidual::bind(const OpBinding& b) {
@@ -62,19 +66,24 @@ SumOnResidual SumOnResidual::bind(const OpBinding& b) {
   return result;
 }
 
+void SumOnResidual::drop(Ctx& ctx, const MicrobatchInfo& info, MatrixRef x_TC,
+                         MatrixRef residual_TC, MatrixRef y_TC) const {
+  drop_features(ctx, info, *dropout_key, model, model.residual, {}, x_TC, residual_TC, y_TC);
+}
+
 void SumOnResidual::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m,
                             const MultiplyRows& multiply) const {
   if (!leave) return multiply(0, m(partial_TC).rows);
   edge.multiply_and_sum(ctx, leave->change, multiply, m(partial_TC), m(y_TC));
   if (drops(info)) {
-    drop_tokens(ctx, info, *dropout_key, model, m(y_TC), m(late_residual_TC), m(y_TC));
+    drop(ctx, info, m(y_TC), m(late_residual_TC), m(y_TC));
   }
 }
 
 void SumOnResidual::backward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m,
                              const MultiplyRows& multiply) const {
   if (!leave) return multiply(0, m(dp_full_TC).rows);
-  if (dropout_key) drop_tokens(ctx, info, *dropout_key, model, m(dy_TC), {}, m(dp_TC));
+  if (dropout_key) drop(ctx, info, m(dy_TC), {}, m(dp_TC));
   edge.gather_and_multiply(ctx, backward_of(leave->change), m(dp_TC), m(dp_full_TC), multiply);
 }
 

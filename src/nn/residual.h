@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "graph/axis_part.h"
 #include "graph/model_shard.h"
 #include "nn/block_edge.h"
 #include "nn/linear.h"
@@ -28,9 +29,11 @@ inline bool drops_residual(const ModelSpec& model, const MicrobatchInfo& info) {
   return model.dropout > 0.0 && info.training;
 }
 
-// dropout(x) + residual on this rank's part of the residual stream.
-void drop_tokens(Ctx& ctx, const MicrobatchInfo& info, RngKey key, const ModelShard& model,
-                 MatrixRef x_TC, MatrixRef residual_TC, MatrixRef y_TC);
+// y = dropout(x) + residual on this rank's part of the features, which may be some rows (`over_tp`)
+// or some columns. The numbers of rows and columns in the whole say what is dropped.
+void drop_features(Ctx& ctx, const MicrobatchInfo& info, RngKey key, const ModelShard& model,
+                   Placement over_tp, const AxisPart& columns, MatrixRef x_TC,
+                   MatrixRef residual_TC, MatrixRef y_TC);
 
 // How the addends of a sum over tp go back to the residual stream and its gradient comes from there
 // (Op::leave, Op::dropout, Op::late_residual). Where nothing leaves, `partial` is the output, and
@@ -47,6 +50,9 @@ struct SumOnResidual {
   static SumOnResidual bind(const OpBinding& b);
 
   bool drops(const MicrobatchInfo& info) const { return dropout_key && info.training; }
+  // Needs a dropout_key.
+  void drop(Ctx& ctx, const MicrobatchInfo& info, MatrixRef x_TC, MatrixRef residual_TC,
+            MatrixRef y_TC) const;
   // The residual that is added to the rank's own rows of the sum.
   MatrixRef residual(const MicrobatchInfo& info, const SlotMemory& m) const {
     return drops(info) ? MatrixRef{} : m(early_residual_TC);

@@ -7,7 +7,7 @@ namespace {
 constexpr int64_t kTileBytes = 128 * 1024;  // of w, that a thread takes at a time
 constexpr int64_t kBytesAhead = 2048;       // that are prefetched; beyond a row lies the next one
 
-// What is widened to fp32: the rows of x for all threads, and the scales of a row of w.
+// Two things are widened to fp32: the rows of x for all threads, and the scales of a row of w.
 struct Widened {
   const float* x_TC;
   float* scale_B;
