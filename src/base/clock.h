@@ -7,6 +7,9 @@ namespace trireme {
 // Nanoseconds of the monotonic clock.
 int64_t monotonic_ns();
 
+// Nanoseconds that the calling thread has run on a core.
+int64_t thread_cpu_ns();
+
 // Seconds since 1970.
 double unix_time_s();
 

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <vector>
 
@@ -55,14 +56,30 @@ void spread_threads(ThreadTeam& team, float (*loop)(int64_t)) {
   } while (monotonic_ns() < end_ns);
 }
 
+// The number of cores that `num_threads` threads of this process may run on at once.
+int cores_of(int num_threads) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return num_threads;
+  return std::clamp(CPU_COUNT(&allowed), 1, num_threads);
+}
+
+// The speed of the threads while they run: the time in which others have taken their cores does not
+// count. Beside processes that never sleep, the threads may wait for each other so long that only
+// one of them computes at any moment, and then no call is as fast as the cores are.
 double flops_per_s(Stream& stream, float (*loop)(int64_t), int64_t flops_per_iteration) {
   constexpr int kLeastCalls = 6;
+  const int num_cores = cores_of(stream.team().size());
   const int64_t num_tiles = 64 * stream.team().size();
-  const double seconds = best_seconds(kLeastCalls, kMostSeconds, [&] {
+  const double seconds = least_seconds(kLeastCalls, kMostSeconds, [&] {
+    std::atomic<int64_t> run_ns{0};  // of all threads
     stream.team().parallel_for(num_tiles, [&](int64_t, int) {
+      const int64_t begin_ns = thread_cpu_ns();
       volatile float keep = loop(kIterations);
       static_cast<void>(keep);
+      run_ns.fetch_add(thread_cpu_ns() - begin_ns, std::memory_order_relaxed);
     });
+    return 1e-9 * double(run_ns.load()) / num_cores;
   });
   return double(num_tiles * kIterations * flops_per_iteration) / seconds;
 }
