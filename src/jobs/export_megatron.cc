@@ -1,99 +1,12 @@
+#include "jobs/export_megatron.h"
+
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "jobs/export_forms.h"
+#include "jobs/megatron_stages.h"
 
 namespace trireme {
 namespace {
-
-void write_megatron_model(JobWriter& job) {
-  const ModelConfig& model = job.config().model;
-  job.rows("model.");
-  job.flag("--group-query-attention", model.kv_heads != model.heads);
-  if (model.kv_heads != model.heads) job.set("--num-query-groups", model.kv_heads);
-  job.set("--ffn-hidden-size", model.dense_layers > 0 ? model.dense_d_ff : model.d_ff);
-  job.set("--vocab-size", model.vocab_size);
-  job.set("--tokenizer-type", std::string("NullTokenizer"));
-  job.set("--make-vocab-size-divisible-by", int64_t{1});
-  job.flag("--swiglu", model.activation == ActivationChoice::Swiglu);
-  job.flag("--squared-relu", model.activation == ActivationChoice::Relu2);
-  // Its fused kernels add the bias to a GELU by tanh or to a SwiGLU.
-  job.flag("--no-bias-gelu-fusion", model.activation == ActivationChoice::GeluErf ||
-                                        model.activation == ActivationChoice::Relu2);
-  job.require(model.activation != ActivationChoice::Relu, "model.activation",
-              "it has gelu, squared ReLU and SwiGLU", "use \"relu2\" or \"gelu_tanh\"");
-  // Its tanh form of GELU is the one that is fused with the bias.
-  job.require(model.bias || model.activation != ActivationChoice::GeluTanh, "model.activation",
-              "without biases its GELU is the exact one",
-              "use \"gelu_erf\", or set model.bias = true");
-  job.flag("--disable-bias-linear", !model.bias);
-  job.require(model.bias || model.norm == NormChoice::RmsNorm, "model.norm",
-              "its LayerNorm always has a bias", "use \"rms_norm\", or set model.bias = true");
-  const bool has_rope = model.positions == PositionsChoice::Rope;
-  job.set("--position-embedding-type", std::string(has_rope ? "rope" : "learned_absolute"));
-  job.set("--max-position-embeddings", model.seq_len);
-  if (has_rope) {
-    job.require(std::floor(model.rope_theta) == model.rope_theta && model.rope_theta < 1e15,
-                "model.rope_theta", "--rotary-base is an integer", "round it");
-    job.set("--rotary-base", static_cast<int64_t>(std::min(model.rope_theta, 1e15)));
-  }
-  job.flag("--use-rope-scaling", model.rope_scaling_factor != 1.0);
-  if (model.rope_scaling_factor != 1.0) {
-    job.set("--rope-scaling-factor", model.rope_scaling_factor);
-  }
-  job.set("--hidden-dropout", model.dropout);
-  job.set("--attention-dropout", model.dropout);
-}
-
-void write_experts(JobWriter& job) {
-  const ModelConfig& model = job.config().model;
-  const ParallelConfig& parallel = job.config().parallel;
-  if (!job.has_experts()) return;
-  job.set("--num-experts", model.experts);
-  job.set("--moe-ffn-hidden-size", model.d_ff);
-  if (model.dense_layers > 0) {
-    job.set("--moe-layer-freq",
-            fmt::format("([0]*{}+[1]*{})", model.dense_layers, model.layers - model.dense_layers));
-  }
-  job.set("--moe-router-topk", model.top_k);
-  job.flag("--moe-router-pre-softmax", model.top_k == 1 && model.router == RouterType::Softmax);
-  job.set("--moe-router-score-function", std::string(name_of(model.router)));
-  job.set("--moe-router-load-balancing-type", std::string("seq_aux_loss"));
-  job.set("--moe-aux-loss-coeff", model.aux_loss);
-  if (model.z_loss > 0.0) job.set("--moe-z-loss-coeff", model.z_loss);
-  if (model.shared_experts > 0) {
-    job.set("--moe-shared-expert-intermediate-size", model.shared_experts * model.d_ff);
-  }
-  if (model.expert_groups > 1) {
-    job.set("--moe-router-num-groups", model.expert_groups);
-    job.set("--moe-router-group-topk", model.top_groups);
-  }
-  job.require(model.balance_rate == 0.0 || model.router == RouterType::Sigmoid,
-              "model.balance_rate", "its expert bias needs the sigmoid router",
-              "set it to 0, or model.router = \"sigmoid\"");
-  job.flag("--moe-router-enable-expert-bias", model.balance_rate > 0.0);
-  if (model.balance_rate > 0.0) job.set("--moe-router-bias-update-rate", model.balance_rate);
-  if (model.capacity_factor > 0.0) {
-    job.set("--moe-expert-capacity-factor", model.capacity_factor);
-    job.set("--moe-token-drop-policy", std::string("position"));
-  }
-  job.set("--moe-token-dispatcher-type", std::string("alltoall"));
-  job.flag("--moe-grouped-gemm", true);
-  job.set("--expert-tensor-parallel-size", int64_t{parallel.tp});
-  job.require(parallel.tp == 1 || parallel.sequence, "parallel.sequence",
-              "experts with tensor parallelism need sequence parallelism there",
-              "set parallel.sequence = true");
-}
-
-// "Et*7|t*9|t*9|t*7L": E is the embedding, t a layer, L the head, | the end of a stage.
-std::string layout_of(const std::vector<int64_t>& stage_layers) {
-  std::string text = "E";
-  for (size_t stage = 0; stage < stage_layers.size(); ++stage) {
-    text += fmt::format("{}t*{}", stage == 0 ? "" : "|", stage_layers[stage]);
-  }
-  return text + "L";
-}
 
 void write_megatron_pipeline(JobWriter& job) {
   const ParallelConfig& parallel = job.config().parallel;
@@ -106,7 +19,8 @@ void write_megatron_pipeline(JobWriter& job) {
   if (!job.has_even_stages()) {
     job.require(!job.request().stage_layers.empty(), "parallel.pp",
                 "it must divide model.layers where the stages are not given", "take a divisor");
-    job.set("--pipeline-model-parallel-layout", layout_of(job.request().stage_layers));
+    job.set("--pipeline-model-parallel-layout",
+            megatron_stages_text(job.request().stage_layers, job.config().model.mtp_depth));
   } else if (parallel.chunks > 1) {
     job.set("--num-virtual-stages-per-pipeline-rank", int64_t{parallel.chunks});
   }
@@ -208,7 +122,7 @@ Result<ExportedJob> export_megatron(const ExportRequest& request) {
   job.flag("--bf16", compute == ComputeChoice::Bf16);
   job.flag("--fp16", compute == ComputeChoice::Fp16);
   write_megatron_model(job);
-  write_experts(job);
+  write_megatron_experts(job);
   job.rows("optim.");
   if (job.config().optim.schedule == LrScheduleKind::Wsd && job.config().optim.decay_steps > 0) {
     job.set("--lr-wsd-decay-iters", job.config().optim.decay_steps);

@@ -61,7 +61,7 @@ TEST(ExportGolden, FilesAreAsTheyWere) {
   }
 }
 
-// Stages of unequal length are written out for Megatron-LM, and are as many when they are read.
+// Stages of unequal length are written out for Megatron-LM, and are the same when they are read.
 TEST(Export, WritesUnevenStages) {
   RunConfig config;
   config.model.layers = 32;
@@ -81,6 +81,7 @@ TEST(Export, WritesUnevenStages) {
   const RunConfig again = configuration_of(read).value();
   EXPECT_EQ(again.parallel.pp, 4);
   EXPECT_EQ(again.parallel.chunks, 1);
+  EXPECT_EQ(again.parallel.stage_layers, "7,9,9,7");
 }
 
 // The page of the exports has every key of the tables.

@@ -195,10 +195,12 @@ TEST(ImportMegatron, ReadsWhichLayersHaveExperts) {
 // A whole job with one setting that we do not have is Infeasible; the rest of it is understood.
 TEST(ImportMegatron, RefusesWhatChangesTheLayout) {
   for (const std::string setting :
-       {"--fp8-format hybrid", "--mtp-num-layers 1", "--multi-latent-attention",
-        "--tensor-parallel-num-weight-shards 2", "--hybrid-layer-pattern M-M",
-        "--moe-layer-freq [1,0]", "--recompute-granularity full --recompute-num-layers 2",
-        "--qk-layernorm", "--decoder-first-pipeline-num-layers 3", "--some-new-parallel-size 2"}) {
+       {"--fp8-format hybrid", "--position-embedding-type rope --rope-type yarn",
+        "--window-size \"(4,4)\"", "--tensor-parallel-num-weight-shards 2",
+        "--hybrid-layer-pattern M-M", "--moe-layer-freq [1,0]",
+        "--recompute-granularity full --recompute-num-layers 2", "--qk-layernorm",
+        "--some-new-parallel-size 2",
+        "--position-embedding-type rope --multi-latent-attention --rotary-scaling-factor 40"}) {
     std::string script(kScript);
     script.insert(script.find(" --bf16"), " " + setting);
     const Result<ImportedJob> job = imported(JobTrainer::Megatron, script);
@@ -206,6 +208,79 @@ TEST(ImportMegatron, RefusesWhatChangesTheLayout) {
     EXPECT_EQ(job.error().kind, ErrorKind::Infeasible) << setting;
     EXPECT_NE(job.error().message.find("job:18: --"), std::string::npos) << job.error().message;
   }
+}
+
+// The stages are those of the job, which are equal unless it says otherwise.
+TEST(ImportMegatron, ReadsTheStages) {
+  const std::string of_chunks = "--num-layers-per-virtual-pipeline-stage 4";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "12,12"},
+      {of_chunks, "4,4,4,4,4,4"},
+      {"--decoder-first-pipeline-num-layers 10", "10,14"},
+      {"--decoder-last-pipeline-num-layers 11", "13,11"},
+      {"--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split", "12,12"},
+      {"--pipeline-model-parallel-layout \"Et*5|(t*7|)*2,t*5L\"", "5,7,7,5"},
+  };
+  for (const auto& [setting, stages] : cases) {
+    std::string script(kScript);
+    script.replace(script.find(of_chunks), of_chunks.size(), setting);
+    const auto job = imported(JobTrainer::Megatron, script);
+    ASSERT_TRUE(job.ok()) << job.error().message;
+    EXPECT_EQ(configuration_of(*job).value().parallel.stage_layers, stages) << setting;
+  }
+  for (const std::string setting : {"--decoder-first-pipeline-num-layers 30",
+                                    "--pipeline-model-parallel-layout \"Et*24|t*oops\"",
+                                    "--pipeline-model-parallel-layout Et*8|t*8|t*8L"}) {
+    std::string script(kScript);
+    script.replace(script.find(of_chunks), of_chunks.size(), setting);
+    const auto job = imported(JobTrainer::Megatron, script);
+    ASSERT_FALSE(job.ok()) << setting;
+    EXPECT_EQ(job.error().kind, ErrorKind::Usage) << setting;
+    EXPECT_NE(job.error().message.find("job:17: --"), std::string::npos) << job.error().message;
+  }
+}
+
+// The flags by which Megatron-LM trains DeepSeek-V3. The result is the model of models/.
+TEST(ImportMegatron, ReadsLatentAttentionAndFurtherTokens) {
+  constexpr std::string_view kDeepseek = R"job(
+    --num-layers 61 --hidden-size 7168 --num-attention-heads 128 --kv-channels 128
+    --seq-length 4096 --max-position-embeddings 4096 --vocab-size 129280
+    --make-vocab-size-divisible-by 1280 --untie-embeddings-and-output-weights
+    --normalization RMSNorm --norm-epsilon 1e-6 --swiglu --disable-bias-linear
+    --attention-dropout 0.0 --hidden-dropout 0.0
+    --multi-latent-attention --qk-layernorm --q-lora-rank 1536 --kv-lora-rank 512
+    --qk-head-dim 128 --qk-pos-emb-head-dim 64 --v-head-dim 128
+    --position-embedding-type rope --rotary-base 10000 --rotary-scaling-factor 40
+    --mscale 1.0 --mscale-all-dim 1.0
+    --ffn-hidden-size 18432 --num-experts 256 --moe-ffn-hidden-size 2048
+    --moe-layer-freq "([0]*3+[1]*58)" --moe-shared-expert-intermediate-size 2048
+    --moe-router-topk 8 --moe-router-num-groups 8 --moe-router-group-topk 4
+    --moe-router-topk-scaling-factor 2.5 --moe-router-score-function sigmoid
+    --moe-router-enable-expert-bias --moe-router-bias-update-rate 1e-3
+    --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 1e-4
+    --mtp-num-layers 1 --mtp-loss-scaling-factor 0.3
+    --micro-batch-size 1 --global-batch-size 2048 --bf16)job";
+  const auto job = imported(JobTrainer::Megatron, kDeepseek);
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  const RunConfig read = configuration_of(*job).value();
+  const RunConfig ours =
+      load_config_text("[model]\npreset = \"deepseek-v3\"\n", "run.toml", {}).value().config;
+  const RunConfig wanted = spelled_out(ours), got = spelled_out(read);
+  const std::vector<ConfigField> a = config_fields(wanted), b = config_fields(got);
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].section != "model" || a[i].name == "preset") continue;
+    EXPECT_EQ(toml_text(b[i]), toml_text(a[i])) << a[i].key();
+  }
+}
+
+TEST(ImportMegatron, ReadsNormsAndWindowsOfAttention) {
+  std::string script(kScript);
+  script.insert(script.find(" --bf16"),
+                " --qk-layernorm --normalization RMSNorm --disable-bias-linear "
+                "--window-size \"(127,0)\"");
+  const RunConfig config = configuration_of(imported(JobTrainer::Megatron, script).value()).value();
+  EXPECT_TRUE(config.model.qk_norm);
+  EXPECT_EQ(config.model.window, 128);
 }
 
 TEST(ImportTorchtitan, KnowsTheReleasedLlamas) {

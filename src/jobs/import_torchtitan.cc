@@ -141,12 +141,23 @@ void read_torchtitan_batch(JobReader& job, const Degrees& degrees) {
   job.assign("batch.global_sequences", global, global_key);
 }
 
+// The layers among the modules of each stage, such as {"tok_embeddings", "layers.0"}.
+std::vector<int64_t> layers_of(const NameLists& stages) {
+  std::vector<int64_t> layers;
+  for (const std::vector<std::string>& names : stages) {
+    layers.push_back(std::count_if(names.begin(), names.end(), [](const std::string& name) {
+      return name.starts_with("layers.");
+    }));
+  }
+  return layers;
+}
+
 void read_torchtitan_pipeline(JobReader& job, int64_t pp) {
   const std::string_view key = "parallelism.pipeline_parallel_schedule";
   const std::string name = job.word(key).value_or("1F1B");
   const auto kind = schedule_of_torchtitan(name);
   job.word("parallelism.pipeline_parallel_schedule_csv");
-  const auto parts = job.num_lists("parallelism.module_fqns_per_model_part");
+  const auto parts = job.lists("parallelism.module_fqns_per_model_part");
   const auto layers = job.integer("parallelism.pipeline_parallel_layers_per_stage");
   if (pp == 1) return;
   if (!kind || !job.word("parallelism.pipeline_parallel_schedule_csv").value_or("").empty()) {
@@ -154,12 +165,12 @@ void read_torchtitan_pipeline(JobReader& job, int64_t pp) {
                       "use 1F1B, GPipe, Interleaved1F1B, ZBVZeroBubble or DualPipeV");
   }
   int64_t chunks = default_chunks(*kind);
-  if (parts && int64_t(*parts) % pp != 0) {
+  if (parts && int64_t(parts->size()) % pp != 0) {
     job.wrong("parallelism.module_fqns_per_model_part", "its length must be a multiple of pp",
               "write as many lists as there are stages");
   } else if (parts) {
-    chunks = int64_t(*parts) / pp;
-    job.note("stages are split by their cost here; the job's own split is not priced");
+    chunks = int64_t(parts->size()) / pp;
+    job.assign_stages(layers_of(*parts), "parallelism.module_fqns_per_model_part");
   } else if (layers) {
     job.refuse("parallelism.pipeline_parallel_layers_per_stage",
                "the number of stages is not in the job",

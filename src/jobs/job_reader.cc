@@ -1,7 +1,9 @@
 #include "jobs/job_reader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/nearest_name.h"
@@ -110,6 +112,19 @@ std::optional<std::string> JobReader::word(std::string_view key) {
   return word_text(setting->value);
 }
 
+void JobReader::number(std::string_view ours, std::string_view theirs) {
+  const std::optional<std::string> text = word(theirs);
+  if (!text) return;
+  const ForeignValue value = value_of_word(*text);
+  if (const auto* number = std::get_if<double>(&value)) {
+    assign(ours, *number, theirs);
+  } else if (const auto* integer = std::get_if<int64_t>(&value)) {
+    assign(ours, *integer, theirs);
+  } else {
+    wrong(theirs, "must be a number", "write the number itself");
+  }
+}
+
 bool JobReader::flag(std::string_view key) {
   const ForeignSetting* setting = take(key);
   if (setting == nullptr) return false;
@@ -121,15 +136,24 @@ bool JobReader::flag(std::string_view key) {
   return false;
 }
 
-std::optional<size_t> JobReader::num_lists(std::string_view key) {
+std::optional<NameLists> JobReader::lists(std::string_view key) {
   const ForeignSetting* setting = take(key);
   if (setting == nullptr) return std::nullopt;
-  if (const auto* lists = std::get_if<NameLists>(&setting->value)) return lists->size();
+  if (const auto* names = std::get_if<NameLists>(&setting->value)) return *names;
   wrong(key, "must be a list of lists", "write one list of modules for each stage");
   return std::nullopt;
 }
 
 bool JobReader::has(std::string_view key) { return take(key) != nullptr; }
+
+void JobReader::assign_stages(const std::vector<int64_t>& layers, std::string_view their_key) {
+  if (std::find(layers.begin(), layers.end(), 0) != layers.end()) {
+    return note(
+        "some stages of the job have no layer; every stage has one here, so the layers are split "
+        "by their cost");
+  }
+  assign("parallel.stage_layers", fmt::format("{}", fmt::join(layers, ",")), their_key);
+}
 
 void JobReader::wrong(std::string_view their_key, std::string_view why, std::string_view remedy) {
   refuse(their_key, why, remedy);

@@ -35,12 +35,16 @@ class JobReader {
   // The value of a setting, or nullopt if it is absent. A value of another type is a problem.
   std::optional<int64_t> integer(std::string_view key);
   std::optional<std::string> word(std::string_view key);
+  // Assigns the integer or other number of `theirs` to our key, which needs no row of the table.
+  void number(std::string_view ours, std::string_view theirs);
   bool flag(std::string_view key);  // false if it is absent
-  std::optional<size_t> num_lists(std::string_view key);
+  std::optional<NameLists> lists(std::string_view key);
   bool has(std::string_view key);
 
   // Assigns our key. `their_key` gives the place; "" if it follows from several settings.
   void assign(std::string_view key, TomlValue value, std::string_view their_key = "");
+  // Assigns the layers of every stage of the pipeline, or notes that a stage has none.
+  void assign_stages(const std::vector<int64_t>& layers, std::string_view their_key);
   void note(std::string text) { imported_.notes.push_back(std::move(text)); }
   // The problem is a value that nobody could have meant.
   void wrong(std::string_view their_key, std::string_view why, std::string_view remedy);

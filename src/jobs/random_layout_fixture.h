@@ -12,6 +12,7 @@
 #include "schema/run_config_fields.h"
 #include "schema/run_config_text.h"
 #include "schema/run_config_validate.h"
+#include "schema/stage_counts.h"
 
 namespace trireme {
 
@@ -71,6 +72,28 @@ class RandomLayouts {
     model.aux_loss = one_of({0.0, 0.01});
     model.z_loss = one_of({0.0, 0.0, 0.001});
     model.balance_rate = one_of({0.0, 0.0, 0.001});
+    if (random_() % 8 == 0) draw_rare_parts(model);
+  }
+
+  // Parts that few trainers have.
+  void draw_rare_parts(ModelConfig& model) {
+    model.routed_scaling = one_of({1.0, 2.5});
+    model.mtp_depth = one_of<int64_t>({0, 1});
+    model.mtp_loss_weight = one_of({0.1, 0.3});
+    model.window = one_of<int64_t>({0, 32});
+    model.qk_norm = coin();
+    if (model.family == ModelFamily::Gpt2 || model.qk_norm) return;
+    model.kv_heads = 0;
+    model.head_dim = 32;
+    model.kv_lora_rank = one_of<int64_t>({16, 48});
+    model.q_lora_rank = one_of<int64_t>({0, 24});
+    model.qk_rope_head_dim = one_of<int64_t>({8, 16});
+    model.v_head_dim = one_of<int64_t>({0, 16});
+    model.rope_scaling = any<RopeScaling>();
+    if (model.rope_scaling != RopeScaling::Yarn) return;
+    model.rope_high_freq_factor = 32.0;
+    model.rope_original_seq_len = 4096;
+    model.rope_mscale = one_of({1.0, 0.707});
   }
 
   void draw_parallel(ParallelConfig& parallel, bool has_experts) {
@@ -131,6 +154,12 @@ inline std::string differences(const RunConfig& before, const RunConfig& after, 
     // A gpt2 without biases and a llama of the same parts are the same model.
     if (spelled.model.family == ModelFamily::Gpt2 && !spelled.model.bias) {
       spelled.model.family = ModelFamily::Llama;
+    }
+    // What a trainer cuts itself, into stages as equal as they can be, is nobody's wish.
+    const std::vector<int> layers = parse_stage_counts(spelled.parallel.stage_layers).value();
+    const bool is_falling = std::is_sorted(layers.rbegin(), layers.rend());
+    if (layers.empty() || (is_falling && layers.front() - layers.back() <= 1)) {
+      spelled.parallel.stage_layers.clear();
     }
     return spelled;
   };

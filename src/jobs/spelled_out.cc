@@ -37,8 +37,8 @@ void spell_out_model(ModelConfig& model) {
   model.bias = spec.bias;
   model.dense_d_ff = spec.dense_d_ff;
   if (!spec.rope) model.rope_theta = usual.rope_theta;
+  model.v_head_dim = spec.has_latents() ? spec.v_head_dim : usual.v_head_dim;
   if (!spec.has_latents()) {
-    model.v_head_dim = usual.v_head_dim;
     model.q_lora_rank = usual.q_lora_rank;
     model.qk_rope_head_dim = usual.qk_rope_head_dim;
   }

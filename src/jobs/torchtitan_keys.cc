@@ -74,6 +74,7 @@ constexpr KeyPair kTorchtitanPairs[] = {
     {"parallel.ep", Say::Same, "parallelism.expert_parallel_degree", "1"},
     {"parallel.schedule", Say::Code, "parallelism.pipeline_parallel_schedule"},
     {"parallel.chunks", Say::Code, "parallelism.module_fqns_per_model_part"},
+    {"parallel.stage_layers", Say::Code, "parallelism.module_fqns_per_model_part"},
     {"parallel.zero", Say::Code, "parallelism.fsdp_reshard_after_forward"},
     {"parallel.hsdp_shard", Say::Code, "parallelism.data_parallel_shard_degree"},
     {"parallel.sync", Say::Only, {}, "\"all_reduce\"", kTorchtitanServers},

@@ -20,25 +20,25 @@ ARGS=(
   --num-layers 4
   --hidden-size 64
   --num-attention-heads 8
-  --kv-channels 8
   --seq-length 64
   --normalization RMSNorm
   --untie-embeddings-and-output-weights
   --norm-epsilon 1e-05
   --init-method-std 0.02
-  --group-query-attention
-  --num-query-groups 4
   --ffn-hidden-size 64
   --vocab-size 256
   --tokenizer-type NullTokenizer
   --make-vocab-size-divisible-by 1
   --swiglu
   --disable-bias-linear
+  --hidden-dropout 0
+  --attention-dropout 0
   --position-embedding-type rope
   --max-position-embeddings 64
   --rotary-base 10000
-  --hidden-dropout 0
-  --attention-dropout 0
+  --group-query-attention
+  --num-query-groups 4
+  --kv-channels 8
   --num-experts 4
   --moe-ffn-hidden-size 64
   --moe-router-topk 2
