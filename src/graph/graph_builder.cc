@@ -81,9 +81,8 @@ std::vector<Dim> GraphBuilder::whole(std::vector<Dim> dims) const {
 ParamId GraphBuilder::add_param(Param param) {
   param.rows = whole(std::move(param.rows));
   param.columns = whole(std::move(param.columns));
-  const auto declared = std::find_if(graph_.params.begin(), graph_.params.end(),
-                                     [&](const Param& p) { return p.name == param.name; });
-  if (declared != graph_.params.end()) return ParamId(declared - graph_.params.begin());
+  const auto [named, is_new] = param_named_.emplace(param.name, ParamId(graph_.params.size()));
+  if (!is_new) return named->second;
   const std::string name = full_name(graph_, param);
   param.is_trained = param.is_adapter ? !model_.is_frozen(name) : model_.trains(name);
   graph_.params.push_back(std::move(param));
@@ -377,6 +376,7 @@ ValueId GraphBuilder::unit(const Graph& unit, const std::string& prefix, ValueId
   for (Param param : unit.params) {
     param.name = prefix + param.name;
     param.is_trained = model_.trains(full_name(graph_, param));
+    param_named_.emplace(param.name, ParamId(graph_.params.size()));
     graph_.params.push_back(std::move(param));
   }
   for (Op op : unit.ops) {

@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/graph.h"
@@ -113,6 +114,7 @@ class GraphBuilder {
 
   const ModelSpec& model_;
   Graph graph_;
+  std::unordered_map<std::string, ParamId> param_named_;  // the first one with a name
 };
 
 }  // namespace trireme

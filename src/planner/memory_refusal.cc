@@ -62,6 +62,13 @@ bool can_narrow_moments(const RunPlan& plan) {
   return (state.exp_avg || state.exp_avg_sq) && state.moment == DType::F32;
 }
 
+// Without a capacity, all tokens of an ep group may choose the experts of one rank, which has
+// memory for all of them.
+bool may_limit_experts(const RunPlan& plan) {
+  return plan.model.experts > 0 && plan.model.capacity_factor == 0.0 && plan.mesh.ep > 1;
+}
+constexpr double kUsualCapacity = 1.25;
+
 // Tries recomputation and smaller micro-batches for each way to store tensors, cheapest first.
 class Changes {
  public:
@@ -89,8 +96,8 @@ class Changes {
   int64_t least_bytes() const { return least_bytes_; }  // the smallest of those that do not fit
 
  private:
-  // Fewer threads are tried late, because they save workspace at the cost of compute, and narrow
-  // moments last, because they change the trained numbers.
+  // Fewer threads are tried late, because they save workspace at the cost of compute. Narrow
+  // moments and a capacity of experts come last, because they change the trained numbers.
   std::string cheapest_that_fits() {
     const std::vector<RunConfig> all = storages(refused_, host_);
     for (const RunConfig& storage : all) {
@@ -111,9 +118,17 @@ class Changes {
       const std::string found = first_that_fits(storage);
       if (!found.empty()) return found;
     }
+    std::vector<RunConfig> others;  // these change the trained numbers
+    if (can_narrow_moments(refused_)) {
+      others = all;
+      for (RunConfig& other : others) other.optim.moment_dtype = StateChoice::Bf16;
+    }
     for (RunConfig storage : all) {
-      if (!can_narrow_moments(refused_)) break;
-      storage.optim.moment_dtype = StateChoice::Bf16;
+      if (!may_limit_experts(refused_)) break;
+      storage.model.capacity_factor = kUsualCapacity;
+      others.push_back(std::move(storage));
+    }
+    for (const RunConfig& storage : others) {
       if (!fits_somehow(storage)) continue;
       const std::string found = first_that_fits(storage);
       if (!found.empty()) return found;
@@ -177,13 +192,23 @@ int64_t gradients_that_stay(const RunPlan& refused, const HostFacts& host) {
   return refused.tightest().memory.class_bytes[int(MemoryClass::Grads)];
 }
 
+// A sentence that ends with a space, or "".
+std::string why_experts_are_large(const RunPlan& refused) {
+  if (!may_limit_experts(refused)) return "";
+  return fmt::format(
+      "Experts drop no token (model.capacity_factor = 0.0), so each rank has memory for the tokens "
+      "of all {} ranks of ep. ",
+      refused.mesh.ep);
+}
+
 std::string remedy(const RunPlan& refused, int64_t limit, const HostFacts& host) {
   // Trying all changes on a model that is far too large would take seconds.
   const int64_t gradients =
       std::max(gradients_that_stay(refused, host), least_bytes_of_gradients(refused));
   Changes changes(refused, host, limit);
   const std::string change = gradients > limit ? "" : changes.first_that_fits();
-  if (!change.empty()) return fmt::format("Cheapest change that fits: {}.", change);
+  const std::string why = why_experts_are_large(refused);
+  if (!change.empty()) return fmt::format("{}Cheapest change that fits: {}.", why, change);
   std::vector<std::string> ways = {"recomputation", "micro-batch"};
   if (!is_worker(refused, host)) {
     if (refused.mesh.dp > 1) ways.push_back("parallel.zero");
@@ -191,12 +216,13 @@ std::string remedy(const RunPlan& refused, int64_t limit, const HostFacts& host)
   }
   if (refused.num_threads > 1) ways.push_back("run.threads_per_rank");
   if (gradients <= limit && can_narrow_moments(refused)) ways.push_back("optim.moment_dtype");
+  if (gradients <= limit && may_limit_experts(refused)) ways.push_back("model.capacity_factor");
   const std::string least =
       gradients > limit
           ? fmt::format("its gradients alone need {}", format_bytes(gradients))
           : fmt::format("the smallest configuration needs {}",
                         format_bytes(std::min(changes.least_bytes(), bytes_to_fit(refused))));
-  return fmt::format("No {} makes it fit{}; {}. Use a smaller model or {}.", or_list(ways),
+  return fmt::format("{}No {} makes it fit{}; {}. Use a smaller model or {}.", why, or_list(ways),
                      changes.has_tried_1f1b_alone() ? " with schedule 1f1b" : "", least,
                      shares_one_host(refused, host) || is_worker(refused, host)
                          ? "a machine with more memory"

@@ -107,6 +107,35 @@ TEST(MemoryRefusal, AsksForWhatHelps) {
   }
 }
 
+// Experts that drop nothing have memory for all tokens of their group, which a capacity bounds.
+TEST(MemoryRefusal, NamesTheCapacityOfExperts) {
+  RunConfig config = some_run(4);
+  config.model.family = ModelFamily::Moe;
+  config.model.experts = 8;
+  config.parallel.ep = 4;
+  config.model.seq_len = 512;
+  config.batch.global_sequences = 16;
+  const auto leanest_with = [&](double capacity_factor) {
+    RunConfig lean = config;
+    lean.model.capacity_factor = capacity_factor;
+    lean.run.threads_per_rank = 1;
+    lean.batch.micro_sequences = 1;
+    lean.parallel.zero = 3;
+    lean.memory.offload = OffloadChoice::All;
+    lean.memory.recompute = Recompute::Full;
+    return bytes_of(lean);
+  };
+  ASSERT_LT(leanest_with(1.25), leanest_with(0.0));
+  const std::string message = message_on(config, leanest_with(1.25));
+  EXPECT_TRUE(
+      says(message, "so each rank has memory for the tokens of all 4 ranks of ep. Cheapest"))
+      << message;
+  EXPECT_TRUE(says(message, "--set model.capacity_factor=1.25")) << message;
+  const int64_t too_little = leanest_with(1.25) / 2;
+  const std::string without = message_on(config, too_little);
+  EXPECT_TRUE(says(without, "or model.capacity_factor makes it fit")) << without;
+}
+
 TEST(MemoryRefusal, ASmallerMicroBatchKeepsTheStep) {
   RunConfig config = some_run(1);
   config.batch.global_sequences = 0;  // one micro-batch
