@@ -90,7 +90,8 @@ void write_experts(JobWriter& job) {
 std::string layout_of(const std::vector<int64_t>& stage_layers) {
   std::string text = "E";
   for (size_t stage = 0; stage < stage_layers.size(); ++stage) {
-    text += fmt::format("{}t*{}", stage == 0 ? "" : "|", stage_layers[stage]);
+    if (stage > 0) text += "|";
+    if (stage_layers[stage] > 0) text += fmt::format("t*{}", stage_layers[stage]);
   }
   return text + "L";
 }
