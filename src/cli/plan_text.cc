@@ -51,6 +51,15 @@ std::string model_line(const ModelSpec& model) {
       model.vocab_size, model.seq_len);
 }
 
+// Says where the modules of multi-token prediction are.
+std::string place_of_modules(const RunPlan& plan) {
+  const int64_t layers = plan.stages.back().num_layers;
+  if (plan.stages.size() == 1) return "in the only stage";
+  if (layers == 0) return "on a stage of their own with the head";
+  return fmt::format("on the last stage with {} layer{} and the head", layers,
+                     layers == 1 ? "" : "s");
+}
+
 // An image is a sequence of one token.
 std::string batch_line(const RunPlan& plan) {
   const std::string samples =
@@ -84,9 +93,9 @@ std::string describe_plan(const RunPlan& plan) {
   if (model.mtp_depth > 0) {
     const int64_t of_modules = plan.num_params - num_params(without_modules(model));
     text += fmt::format(
-        "modules    {} behind the last layer, on the last stage, {} of the parameters: each "
-        "predicts one token further ahead\n",
-        model.mtp_depth, format_count(double(of_modules)));
+        "modules    {} behind the last layer, {}, {} of the parameters: each predicts one token "
+        "further ahead\n",
+        model.mtp_depth, place_of_modules(plan), format_count(double(of_modules)));
   }
   text += fmt::format("FLOPs      {} per {} and training step{}\n",
                       format_count(plan.flops_per_token.total()), counted_unit(model),

@@ -85,7 +85,7 @@ Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
   RunPlan plan;
   plan.config = config;
   plan.mesh = mesh_of(config.parallel);
-  const std::vector<int> layers = parse_stage_counts(config.parallel.stage_layers).value();
+  const std::vector<int> layers = parse_stage_counts(config.parallel.stage_layers, 0).value();
   plan.layers_of_stage.assign(layers.begin(), layers.end());
   plan.model = with_defaults(config.model, host.data_vocab_size);
   plan.model.frozen = config.optim.frozen;

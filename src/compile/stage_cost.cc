@@ -112,8 +112,9 @@ Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages)
     const int place = plan.place_of(stage);
     factors.push_back(double(plan.mesh.lanes_at(place)) / plan.mesh.tp_at(place));
   }
-  TRIREME_TRY(counts, split_layers(layers, num_stages,
-                                   {.first = 0.0, .last = prices.head.total_s()}, factors));
+  // A head with modules that look ahead may cost more than the layers of another stage.
+  const EndCosts ends{.last = prices.head.total_s(), .last_needs_layer = plan.model.mtp_depth == 0};
+  TRIREME_TRY(counts, split_layers(layers, num_stages, ends, factors));
   std::vector<StageSpec> stages;
   int64_t first_layer = 0;
   for (int stage = 0; stage < num_stages; ++stage) {

@@ -17,9 +17,10 @@ Hardware nominal_hardware();
 // Returns how many lanes the ranks of each stage have, [stage]. Needs plan.schedule.
 std::vector<int> lanes_of_stages(const RunPlan& plan);
 
-// Splits the layers into stages of about equal cost, the head included. The split does not depend
-// on the degrees of tp, cp and ep unless places differ. A stage whose ranks have several lanes
-// costs several times as much, and one that more tp ranks share costs less.
+// Splits the layers into stages of about equal cost, the head included. The last stage has no layer
+// if the head and modules of multi-token prediction cost so much. The split does not depend on the
+// degrees of tp, cp and ep unless places differ. A stage whose ranks have several lanes costs
+// several times as much, and one that more tp ranks share costs less.
 Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages);
 
 // Costs for simulating and searching the schedule of one pipeline. Needs plan.shape. `prices` are

@@ -219,7 +219,10 @@ void GraphBuilder::mark_logit_side(ValueId value, LogitSide side) {
   };
   const auto op = std::find_if(graph_.ops.begin(), graph_.ops.end(), makes);
   if (op == graph_.ops.end()) return;
-  if (op->kind == OpKind::Rope) return mark_logit_side(op->inputs.front(), side);
+  // Behind the first input of a concatenation stands a part that all heads share.
+  if (op->kind == OpKind::Rope || op->kind == OpKind::Concat) {
+    return mark_logit_side(op->inputs.front(), side);
+  }
   if (op->kind != OpKind::Linear) return;
   for (const ParamId id : op->params) graph_.params[size_t(id)].logit_side = side;
 }

@@ -42,5 +42,23 @@ TEST(LogitSide, WeightsAndBiasesOfQueriesAndKeysHaveTheirs) {
   }
 }
 
+// With latents the last product of queries and the one of keys make them. The part of the keys that
+// all heads share belongs to no head.
+TEST(LogitSide, OfLatentAttentionTheProductsWithHeadsHaveTheirs) {
+  for (const int64_t q_lora_rank : {0, 6}) {
+    ModelSpec model = model_of(ModelFamily::Llama);
+    model.kv_lora_rank = 8;
+    model.q_lora_rank = q_lora_rank;
+    model.qk_rope_head_dim = 2;
+    const char* queries = q_lora_rank > 0 ? "attn.wq_up" : "attn.wq";
+    for (const ParamSpec& param : param_table(model, whole_model(model))) {
+      EXPECT_EQ(param.logit_side, param.name.ends_with(queries)        ? LogitSide::Query
+                                  : param.name.ends_with("attn.wk_up") ? LogitSide::Key
+                                                                       : LogitSide::None)
+          << param.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -15,11 +15,13 @@ std::string layer_name(int64_t layer) { return fmt::format("layers.{}", layer); 
 ValueId latent_attention(GraphBuilder& g, const ModelSpec& model, ValueId h) {
   const std::vector<Dim> queries = {Axis::Head, Axis::KeyWidth};
   const bool has_q_latent = model.q_lora_rank > 0;
-  ValueId q = has_q_latent ? g.linear("attn.wq_down", h, {Axis::QueryLatent})
-                           : g.linear("attn.wq", h, queries);
+  ValueId q = has_q_latent ? g.linear("attn.wq_down", h, {Axis::QueryLatent}) : -1;
   const ValueId kv = g.linear("attn.wkv_down", h, {Axis::Latent});
   const ValueId shared = g.rope(g.linear("attn.shared.wk", h, {Axis::RopeWidth}));
-  if (has_q_latent) q = g.linear("attn.wq_up", g.norm("attn.q_norm", q), queries);
+  // Over tp, queries from the residual stream read all tokens, and the products above those of the
+  // rank. The backward pass sums the addends of the ranks first, and then adds what needs no sum.
+  q = has_q_latent ? g.linear("attn.wq_up", g.norm("attn.q_norm", q), queries)
+                   : g.linear("attn.wq", h, queries);
   const ValueId latent = g.norm("attn.kv_norm", kv);
   const ValueId k = g.linear("attn.wk_up", latent, {Axis::KvHead, Axis::HeadWidth});
   const ValueId v = g.linear("attn.wv_up", latent, {Axis::KvHead, Axis::ValueWidth});

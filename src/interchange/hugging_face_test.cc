@@ -348,6 +348,18 @@ TEST_F(HuggingFace, ConfigurationsOfVersions4And5SayTheSame) {
   }
 }
 
+// Kimi K2 is a DeepSeek-V3 of other widths.
+TEST_F(HuggingFace, KimiK2IsReadAsDeepSeekV3) {
+  const std::string text =
+      print_hugging_face_config(*resolve_model(small_model("deepseek_v3"), 0), {}).value();
+  json config = parse_json(text);
+  config["model_type"] = "kimi_k2";
+  const auto parsed = parse_hugging_face_config(json_text(config));
+  ASSERT_TRUE(parsed.ok()) << message_of(parsed);
+  EXPECT_EQ(parsed->family, ForeignFamily::DeepseekV3);
+  EXPECT_EQ(print_hugging_face_config(*resolve_model(parsed->model, 0), {}).value(), text);
+}
+
 TEST_F(HuggingFace, WhatCannotBeRepresentedIsRefusedByName) {
   const std::tuple<const char*, const char*, json> refused[] = {
       {"gpt2", "scale_attn_by_inverse_layer_idx", true},
@@ -364,6 +376,7 @@ TEST_F(HuggingFace, WhatCannotBeRepresentedIsRefusedByName) {
       {"deepseek_v3", "rope_interleave", false},
       {"deepseek_v3", "norm_topk_prob", false},
       {"llama", "model_type", "nemotron"},
+      {"deepseek_v3", "model_type", "glm_moe_dsa"},
       {"arcee_untied", "hidden_act", "silu"},
       {"command_r", "use_qk_norm", true},
       {"deepseek", "norm_topk_prob", false},
@@ -382,6 +395,8 @@ TEST_F(HuggingFace, WhatCannotBeRepresentedIsRefusedByName) {
     ASSERT_FALSE(parsed.ok()) << key;
     EXPECT_EQ(parsed.error().kind, ErrorKind::Infeasible) << message_of(parsed);
     EXPECT_NE(message_of(parsed).find(key), std::string::npos) << message_of(parsed);
+    const bool is_sparse = value == "glm_moe_dsa";
+    EXPECT_EQ(message_of(parsed).find("index_topk") != std::string::npos, is_sparse);
   }
   for (const char* text :
        {"", "[]", "{}", R"({"model_type":"llama"})", R"({"model_type":"gpt2","n_embd":-1})",

@@ -147,10 +147,11 @@ std::optional<NameLists> JobReader::lists(std::string_view key) {
 bool JobReader::has(std::string_view key) { return take(key) != nullptr; }
 
 void JobReader::assign_stages(const std::vector<int64_t>& layers, std::string_view their_key) {
-  if (std::find(layers.begin(), layers.end(), 0) != layers.end()) {
+  const auto empty = std::find(layers.begin(), layers.end(), 0);
+  if (empty != layers.end() && empty + 1 != layers.end()) {
     return note(
-        "some stages of the job have no layer; every stage has one here, so the layers are split "
-        "by their cost");
+        "some stages of the job have no layer; every stage but the last has one here, so the "
+        "layers are split by their cost");
   }
   assign("parallel.stage_layers", fmt::format("{}", fmt::join(layers, ",")), their_key);
 }

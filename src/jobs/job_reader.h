@@ -43,7 +43,7 @@ class JobReader {
 
   // Assigns our key. `their_key` gives the place; "" if it follows from several settings.
   void assign(std::string_view key, TomlValue value, std::string_view their_key = "");
-  // Assigns the layers of every stage of the pipeline, or notes that a stage has none.
+  // Assigns the layers of every stage of the pipeline, or notes that one before the last has none.
   void assign_stages(const std::vector<int64_t>& layers, std::string_view their_key);
   void note(std::string text) { imported_.notes.push_back(std::move(text)); }
   // The problem is a value that nobody could have meant.

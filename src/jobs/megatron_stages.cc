@@ -105,7 +105,8 @@ std::optional<std::vector<MegatronStage>> parse_megatron_stages(std::string_view
 std::string megatron_stages_text(std::span<const int64_t> stage_layers, int64_t modules_ahead) {
   std::string text = "E";
   for (size_t stage = 0; stage < stage_layers.size(); ++stage) {
-    text += fmt::format("{}t*{}", stage == 0 ? "" : "|", stage_layers[stage]);
+    if (stage > 0) text += "|";
+    if (stage_layers[stage] > 0) text += fmt::format("t*{}", stage_layers[stage]);
   }
   return text + std::string(size_t(modules_ahead), 'm') + "L";
 }

@@ -43,7 +43,7 @@ StageUnits stage_units(const ModelSpec& model, const StageSpec& stage, const Sta
 
 // The output of the last layer of a stage: what a stage sends to the next one.
 inline constexpr const char* kStageOutput = "y_TC";
-// The input of its first layer: what it receives, and whose gradient it sends back.
+// The input of its first layer, or of the head: what it receives, and whose gradient it sends back.
 std::string stage_input_name(const StageSpec& stage);
 
 }  // namespace trireme

@@ -51,7 +51,9 @@ Stage::Stage(const ModelSpec& model, const StageSpec& stage, const StageShape& s
   const StageUnit& first = units.units[stage.has_embedding ? 1 : 0];
   input_TC_ = residual_at(first.input);
   input_grad_TC_ = residual_at(first.input_grad);
-  const StageUnit& last = units.units[units.units.size() - (stage.has_head ? 2 : 1)];
+  // A head sends nothing on, so what is before it is the last that a stage might send.
+  const bool has_more = units.units.size() > 1;
+  const StageUnit& last = units.units[units.units.size() - (stage.has_head && has_more ? 2 : 1)];
   output_TC_ = residual_at(last.output);
   output_grad_TC_ = residual_at(last.output_grad);
   document_first_T_ = saved_at(kDocumentFirst);

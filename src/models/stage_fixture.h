@@ -63,7 +63,7 @@ inline ModelSpec model_of(const std::string& name) {
     config.balance_rate = 0.01;
     config.dropout = 0.2;
   }
-  if (name == "moe_parallel") config.parallel_block = true;
+  if (name.starts_with("moe_parallel")) config.parallel_block = true;
   if (name == "moe_capacity") config.capacity_factor = 0.75;
   if (name == "moe_dense_first") config.dense_layers = 1;
   if (name == "llama_dropout") config.dropout = 0.3;
@@ -72,7 +72,7 @@ inline ModelSpec model_of(const std::string& name) {
   if (name.ends_with("latent")) {
     config.kv_heads = 0;
     config.kv_lora_rank = 10;
-    config.q_lora_rank = name == "llama_latent" ? 0 : 14;
+    config.q_lora_rank = name == "moe_latent" ? 14 : 0;
     config.qk_rope_head_dim = 4;
     config.v_head_dim = 5;
     config.rope_scaling = RopeScaling::Yarn;
@@ -142,14 +142,11 @@ inline const char* const kModels[] = {"gpt2_tied",
                                       "moe_lora",
                                       "parallel_lora",
                                       "llama_qk_norm",
+                                      "llama_latent",
                                       "moe_latent",
+                                      "moe_parallel_latent",
                                       "gpt2_dropout_mtp_tied",
                                       "moe_mtp"};
-
-// Latent attention without a latent of queries is not cut over tp.
-inline bool has_tensor_parallelism(const ModelSpec& model) {
-  return !model.has_latents() || model.q_lora_rank > 0;
-}
 
 class TestStage;
 

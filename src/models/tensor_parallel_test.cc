@@ -12,7 +12,6 @@ namespace {
 TEST(TensorParallel, InitialParametersArePartsOfTheWhole) {
   for (const char* name : kModels) {
     const ModelSpec model = model_of(name);
-    if (!has_tensor_parallelism(model)) continue;
     const Outcome one = run_stage(model, fastest_kernels(), 1, {});
     for (const int tp : {2, 4})
       EXPECT_EQ(run_stage(model, fastest_kernels(), tp, {}).params, one.params);
@@ -22,7 +21,6 @@ TEST(TensorParallel, InitialParametersArePartsOfTheWhole) {
 TEST(TensorParallel, LossesAndEveryGradientAreThoseOfOneRank) {
   for (const char* name : kModels) {
     const ModelSpec model = model_of(name);
-    if (!has_tensor_parallelism(model)) continue;
     const Outcome one = run_stage(model, fastest_kernels(), 1, {});
     for (const int tp : {1, 2, 4}) {
       for (const bool sequence_parallel : {false, true}) {
@@ -120,7 +118,6 @@ TEST(ContextParallel, LossesAndEveryGradientAreThoseOfOneRank) {
     const Outcome one = run_stage(model, fastest_kernels(), 1, {});
     for (const int cp : {2, 3}) {
       for (const int tp : {1, 2}) {
-        if (tp > 1 && !has_tensor_parallelism(model)) continue;
         for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
           const bool split = recompute == Recompute::Selective;
           const Way way{.recompute = recompute,
@@ -178,7 +175,6 @@ TEST(TensorParallel, InSlicesEveryRankLeavesTheBitsOfOne) {
 TEST(TensorParallel, MovingInPiecesChangesOrdersOfSumsAlone) {
   for (const char* name : kModels) {
     const ModelSpec model = model_of(name);
-    if (!has_tensor_parallelism(model)) continue;
     const Outcome one = run_stage(model, fastest_kernels(), 1, {});
     for (const int tp : {1, 2, 4}) {
       for (const bool sequence_parallel : {false, true}) {

@@ -41,16 +41,24 @@ float QkClip::factor(LogitSide side, int64_t head, Logits max_H) const {
   return side == LogitSide::Key ? of_key : logit_factor(max_H[size_t(head)]) / of_key;
 }
 
+float QkClip::factor_of_shared(int64_t head, Logits max_H) const {
+  return logit_factor(max_H[size_t(head)]);
+}
+
 void QkClip::scale(Ctx& ctx, const Weights& weights, Logits max_H) const {
   if (weights.side == LogitSide::None) return;
   const int64_t count = weights.master_N.num_elements(), cols = weights.box.cols;
+  const int64_t width = width_ + (weights.side == LogitSide::Query ? shared_width_ : 0);
   bool is_changed = false;
   for (int64_t begin = 0; begin < count;) {
     const int64_t row = (weights.first + begin) / cols;  // of the box
     const int64_t whole_row = weights.box.in_whole(row * cols) / weights.box.whole_cols;
-    const int64_t head = whole_row / width_, rows_left = width_ - whole_row % width_;
+    const int64_t head = whole_row / width, row_of_head = whole_row % width;
+    const bool is_shared = row_of_head >= width_;
+    const int64_t rows_left = (is_shared ? width : width_) - row_of_head;
     const int64_t end = std::min(count, (row + rows_left) * cols - weights.first);
-    const float factor = this->factor(weights.side, head, max_H);
+    const float factor =
+        is_shared ? factor_of_shared(head, max_H) : this->factor(weights.side, head, max_H);
     if (factor != 1.0f) {
       scale_elements(weights, begin, end, factor);
       is_changed = true;

@@ -16,8 +16,9 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-ModelSpec model_of(int64_t heads, int64_t kv_heads, int64_t head_dim) {
+ModelSpec model_of(int64_t heads, int64_t kv_heads, int64_t head_dim, int64_t shared = 0) {
   ModelSpec model;
+  model.qk_rope_head_dim = shared;
   model.heads = heads;
   model.kv_heads = kv_heads;
   model.head_dim = head_dim;
@@ -49,10 +50,16 @@ TEST(QkClip, LogitsThatAreNotFiniteScaleNothing) {
   EXPECT_EQ(clip.factor(LogitSide::Key, 0, largest), 1.0f);
 }
 
-// Whatever part of a weight or a bias a rank holds, every element gets the factor of its head.
-TEST(QkClip, PartsHaveTheBitsOfTheWhole) {
+// Whatever part of a weight or a bias a rank holds, every element gets the factor of its head. The
+// last rows of a head of the queries may meet a part of the keys that all heads share.
+class QkClipOfParts : public testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(SharedWidths, QkClipOfParts, testing::Values(0, 2));
+
+TEST_P(QkClipOfParts, HaveTheBitsOfTheWhole) {
   constexpr int64_t kHeads = 4, kWidth = 3;
-  const QkClip clip(1.0, model_of(kHeads, 2, kWidth));
+  const int64_t shared = GetParam();
+  const int64_t kv_heads = shared > 0 ? kHeads : 2;
+  const QkClip clip(1.0, model_of(kHeads, kv_heads, kWidth, shared));
   const std::vector<float> largest = {0.5f, 7.0f, 3.0f, 1.0f};
   OwnStream stream(1);
   run_ranks(1, [&](World& world) {
@@ -60,7 +67,8 @@ TEST(QkClip, PartsHaveTheBitsOfTheWhole) {
             world.group()};
     for (DType dtype : {DType::F32, DType::BF16}) {
       for (LogitSide side : {LogitSide::Query, LogitSide::Key}) {
-        const int64_t rows = (side == LogitSide::Query ? kHeads : 2) * kWidth;
+        const int64_t width = kWidth + (side == LogitSide::Query ? shared : 0);
+        const int64_t rows = (side == LogitSide::Query ? kHeads : kv_heads) * width;
         for (int64_t cols : {1, 5}) {
           std::vector<float> values(size_t(rows * cols));
           std::mt19937 random(5);
@@ -87,7 +95,10 @@ TEST(QkClip, PartsHaveTheBitsOfTheWhole) {
             ASSERT_EQ(parts, whole) << border;
           }
           for (int64_t e = 0; e < rows * cols && dtype == DType::F32; ++e) {
-            const float factor = clip.factor(side, e / cols / kWidth, largest);
+            const int64_t head = e / cols / width;
+            const bool is_shared = e / cols % width >= kWidth;
+            const float factor = is_shared ? std::min(1.0f, 1.0f / largest[size_t(head)])
+                                           : clip.factor(side, head, largest);
             ASSERT_EQ(whole[size_t(e)], values[size_t(e)] * factor);
           }
         }

@@ -218,12 +218,8 @@ class ActionTraffic::Work {
     for (const LayerRun& run : layer_runs(plan_.model, stage)) {
       if (plan_.model.has_experts(run.first)) count += run.count;
     }
-    return count + (plan_.model.has_experts() ? num_modules(stage) : 0);
-  }
-  // Returns the number of modules of multi-token prediction on a stage. Each has a block like that
-  // of a layer, and recomputes nothing.
-  int64_t num_modules(const StageSpec& stage) const {
-    return stage.has_head ? plan_.model.mtp_depth : 0;
+    const int64_t num_modules = num_blocks(plan_.model, stage) - stage.num_layers;
+    return count + (plan_.model.has_experts() ? num_modules : 0);
   }
 
   // Transfers between cp ranks.
@@ -231,7 +227,7 @@ class ActionTraffic::Work {
     const StageSpec& stage = rank_->chunks[size_t(action.chunk)].stage;
     const auto [forward, backward] = context_bytes_of_layer();
     const bool is_first = action.kind == ActionKind::F;
-    const int64_t blocks = stage.num_layers + num_modules(stage);
+    const int64_t blocks = num_blocks(plan_.model, stage);
     bytes_[kCp] += (is_first ? blocks : num_again(OpKind::Attention, stage)) * forward;
     const bool differentiates = action.kind == ActionKind::B || action.kind == ActionKind::BW;
     if (differentiates) bytes_[kCp] += blocks * backward;

@@ -36,6 +36,12 @@ std::vector<RepeatedAction> repeated_actions(const Mesh& mesh, std::span<const A
 // no file.
 int64_t file_bytes(const RankPlan& rank, const Action& action);
 
+// Returns the number of layers and modules of multi-token prediction of a stage, each of which has
+// a block. A module recomputes nothing.
+inline int64_t num_blocks(const ModelSpec& model, const StageSpec& stage) {
+  return stage.num_layers + (stage.has_head ? model.mtp_depth : 0);
+}
+
 // Counts the bytes that the runtime sends for each action (runtime/data_parallel.cc,
 // runtime/pipeline.cc). Caches its results for ranks, layers and buckets that are alike.
 class ActionTraffic {

@@ -5,6 +5,7 @@
 #include "compile/unit_price.h"
 #include "graph/op_work.h"
 #include "memory/stage_units.h"
+#include "predict/action_traffic.h"
 #include "predict/layer_comm.h"
 
 namespace trireme {
@@ -112,8 +113,8 @@ void price_pairs(const RunPlan& plan, const Hardware& hardware, std::vector<Stag
       } else {
         const double f_s = costs.stages[f].f_s - comm[f].f.total();
         const double bw_s = costs.stages[bw].bw_s - comm[bw].bw.total();
-        comm[f].hidden = hidden_behind(of_f, bw_s, spec_f.num_layers);
-        comm[f].hidden += hidden_behind(of_bw, f_s, spec_bw.num_layers);
+        comm[f].hidden = hidden_behind(of_f, bw_s, num_blocks(plan.model, spec_f));
+        comm[f].hidden += hidden_behind(of_bw, f_s, num_blocks(plan.model, spec_bw));
       }
       costs.stages[f].fb_s = costs.stages[f].f_s + costs.stages[bw].bw_s - comm[f].hidden.total();
     }

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "compile/collective_price.h"
+#include "predict/action_traffic.h"
 #include "predict/predict.h"
 #include "predict/tensor_moves.h"
 
@@ -45,7 +46,7 @@ LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& actio
   const auto span = [&](MeshAxis axis) { return span_of(mesh, axis, rank.coords.pp); };
   const bool is_of_chunk = action.chunk >= 0;
   const double layers =
-      is_of_chunk ? double(rank.chunks[size_t(action.chunk)].stage.num_layers) : 1.0;
+      is_of_chunk ? double(num_blocks(plan.model, rank.chunks[size_t(action.chunk)].stage)) : 1.0;
   const AxisBytes traffic = predict_traffic(plan, rank, hardware.ranks_per_node(),
                                             std::span<const Action>(&action, 1), collective_bytes);
   const auto seconds = [&](std::string_view axis, const LinkSpec& link, double exchanges) {

@@ -52,17 +52,26 @@ class Splitter {
     return factors_.empty() ? once : factors_[size_t(stage)] * once;
   }
 
+  int least_layers(int stage) const {
+    const bool is_end = stage > 0 && stage == num_stages_ - 1;
+    return is_end && !ends_.last_needs_layer ? 0 : 1;
+  }
+
+  int least_layers_behind(int stage) const {
+    return stage == num_stages_ - 1 ? 0 : num_stages_ - 2 - stage + least_layers(num_stages_ - 1);
+  }
+
   template <typename Combine>
   Table fill(Combine combine, double limit) const {
     Table table;
     table.best.assign(num_stages_, std::vector<double>(num_layers_ + 1, kInfinity));
     table.taken.assign(num_stages_, std::vector<int>(num_layers_ + 1, 0));
     for (int stage = 0; stage < num_stages_; ++stage) {
-      // Every later stage needs at least one layer.
-      const int highest_end = num_layers_ - (num_stages_ - 1 - stage);
-      for (int end = stage + 1; end <= highest_end; ++end) {
+      const int least = least_layers(stage);
+      const int highest_end = num_layers_ - least_layers_behind(stage);
+      for (int end = stage + least; end <= highest_end; ++end) {
         const int lowest_first = stage == 0 ? 0 : stage;
-        const int highest_first = stage == 0 ? 0 : end - 1;
+        const int highest_first = stage == 0 ? 0 : end - least;
         for (int first = highest_first; first >= lowest_first; --first) {
           const double here = cost(stage, first, end);
           // Costs are not negative, so more layers never cost less.
@@ -94,12 +103,14 @@ Result<std::vector<int>> split_layers(std::span<const double> layer_costs, int n
   if (num_stages < 1) {
     return Error{ErrorKind::Usage, fmt::format("stages = {} must be at least 1", num_stages)};
   }
-  if (num_layers < static_cast<size_t>(num_stages)) {
+  const size_t most_stages = num_layers + (ends.last_needs_layer || num_layers == 0 ? 0 : 1);
+  if (most_stages < static_cast<size_t>(num_stages)) {
     return Error{
         ErrorKind::Infeasible,
         fmt::format("more stages than layers: {} stages (ranks x chunks) need at least one "
-                    "layer each, the model has {}; try at most {} stages",
-                    num_stages, num_layers, num_layers)};
+                    "layer each{}, the model has {}; try at most {} stages",
+                    num_stages, ends.last_needs_layer ? "" : " but for the last one", num_layers,
+                    most_stages)};
   }
   for (const double cost : layer_costs) {
     if (std::isfinite(cost) && cost >= 0) continue;

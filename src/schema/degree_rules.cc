@@ -80,14 +80,6 @@ DegreeRules expert_requirements(int64_t experts, int64_t cp) {
   return valid({{Kind::FitsInto, "parallel.cp", cp}, {Kind::Divides, "model.experts", experts}});
 }
 
-// Without a latent of queries, attn.wq would read the gathered residual stream, and the other
-// products the part of the rank.
-constexpr const char* kNeedsQueryLatent =
-    "cannot cut the queries of latent attention that are made from the residual stream";
-bool needs_query_latent(const ModelSpec& model, int tp) {
-  return tp > 1 && model.has_latents() && model.q_lora_rank == 0;
-}
-
 // Heads of keys and values that a tp rank has; the cp ranks share them out by all-to-all.
 int64_t kv_heads_of_rank(const ModelSpec& model, int tp) {
   return std::max<int64_t>(1, model.kv_heads / tp);
@@ -175,9 +167,6 @@ Status check_degrees(const ModelSpec& model, const Mesh& mesh, ContextExchange e
                  fmt::format("parallel.{} = {} {}", axis, degree, broken->text())};
   };
   TRIREME_TRY_DONE(check("tp", mesh.tp, tensor_requirements(model)));
-  if (needs_query_latent(model, mesh.tp)) {
-    return Error{ErrorKind::Usage, fmt::format("parallel.tp = {} {}", mesh.tp, kNeedsQueryLatent)};
-  }
   TRIREME_TRY_DONE(check("cp", mesh.cp, context_requirements(model.seq_len)));
   TRIREME_TRY_DONE(check("ep", mesh.ep, expert_requirements(model.experts, mesh.cp)));
   if (mesh.ep > 1 && !model.has_experts()) {
@@ -196,8 +185,6 @@ void degree_rules(ConfigRules& rules, const RunConfig& config, int64_t data_voca
   const ParallelConfig& parallel = config.parallel;
   check_degree(rules, "parallel.tp", parallel.tp, tensor_requirements(model),
                model.reads_images() ? config.batch.micro_sequences : model.heads);
-  rules.require(!needs_query_latent(model, parallel.tp), "parallel.tp", kNeedsQueryLatent,
-                "set parallel.tp = 1, or give model.q_lora_rank a width");
   slice_rules(rules, config, model);
   const int64_t seq_len = config.model.seq_len;
   check_degree(rules, "parallel.cp", parallel.cp, context_requirements(seq_len), seq_len);

@@ -83,10 +83,6 @@ void qk_clip_rules(ConfigRules& rules, const RunConfig& config) {
   rules.require(!config.model.qk_norm, "optim.qk_clip",
                 "scales weights of queries and keys, which model.qk_norm = true norms again",
                 remedy + "model.qk_norm = false");
-  rules.require(config.model.kv_lora_rank <= 0, "optim.qk_clip",
-                "scales the rows of a head in the weights of queries and keys, but with "
-                "model.kv_lora_rank all heads share a part of the keys",
-                remedy + "model.kv_lora_rank = 0");
   rules.require(config.model.mtp_depth <= 0, "optim.qk_clip",
                 "does not know the heads of the modules of multi-token prediction",
                 remedy + "model.mtp_depth = 0");

@@ -39,7 +39,8 @@ int chunks_of(const ParallelConfig& parallel) {
   return parallel.schedule == ScheduleKind::Auto ? 1 : default_chunks(parallel.schedule);
 }
 
-// Every stage has a layer, and the schedule takes the numbers of stages, chunks and micro-batches.
+// Every stage but the last one has a layer, and the schedule takes the numbers of stages, chunks
+// and micro-batches.
 void schedule_rules(ConfigRules& rules, const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
   const int64_t layers = config.model.layers;
@@ -49,8 +50,11 @@ void schedule_rules(ConfigRules& rules, const RunConfig& config) {
   // Where two ranks hold every stage, there are half as many.
   const int copies = is_auto ? 1 : traits_of(parallel.schedule).param_copies();
   const int64_t num_stages = int64_t{parallel.pp} * chunks / copies;
+  // A last stage with modules, or where it is stated, may have the head alone.
+  const bool may_end_without = config.model.mtp_depth > 0 || !parallel.stage_layers.empty();
   rules.require(
-      num_stages <= layers, parallel.pp > 1 ? "parallel.pp" : "parallel.chunks",
+      num_stages <= layers + (may_end_without ? 1 : 0),
+      parallel.pp > 1 ? "parallel.pp" : "parallel.chunks",
       fmt::format("gives {} stages (pp * chunks) for model.layers = {}", num_stages, layers),
       "take fewer stages or more layers",
       parallel.chunks > 0 ? ErrorKind::Usage : ErrorKind::Infeasible);

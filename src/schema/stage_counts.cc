@@ -18,7 +18,7 @@ std::string_view trimmed_word(std::string_view word) {
 
 }  // namespace
 
-Result<std::vector<int>> parse_stage_counts(std::string_view text) {
+Result<std::vector<int>> parse_stage_counts(std::string_view text, int least) {
   std::vector<int> counts;
   if (trimmed_word(text).empty()) return counts;
   for (size_t begin = 0; begin <= text.size();) {
@@ -27,9 +27,9 @@ Result<std::vector<int>> parse_stage_counts(std::string_view text) {
     int count = 0;
     const auto [behind, error] = std::from_chars(word.data(), word.data() + word.size(), count);
     const bool is_number = error == std::errc() && behind == word.data() + word.size();
-    if (!is_number || count < 1 || count > kMostCount) {
+    if (!is_number || count < least || count > kMostCount) {
       return usage(
-          fmt::format("has \"{}\", which is no number between 1 and {}", word, kMostCount));
+          fmt::format("has \"{}\", which is no number between {} and {}", word, least, kMostCount));
     }
     counts.push_back(count);
     begin = end + 1;

@@ -18,8 +18,9 @@ constexpr std::string_view kStageDp = "parallel.stage_dp";
 constexpr std::string_view kStageLayers = "parallel.stage_layers";
 
 // The numbers of a key, or none if it is empty or was reported.
-std::vector<int> counts_of(ConfigRules& rules, std::string_view key, const std::string& text) {
-  const Result<std::vector<int>> counts = parse_stage_counts(text);
+std::vector<int> counts_of(ConfigRules& rules, std::string_view key, const std::string& text,
+                           int least = 1) {
+  const Result<std::vector<int>> counts = parse_stage_counts(text, least);
   if (counts.ok()) return *counts;
   rules.require(false, key, counts.error().message,
                 "write numbers between commas, such as \"2,1\"");
@@ -137,9 +138,22 @@ int64_t stages_of(const ParallelConfig& parallel) {
   return int64_t{parallel.pp} * chunks / traits_of(parallel.schedule).param_copies();
 }
 
+// Only the last stage has something to compute without a layer.
+void empty_stage_rules(ConfigRules& rules, const RunConfig& config,
+                       const std::vector<int>& layers) {
+  const auto empty = std::find(layers.begin(), layers.end(), 0);
+  if (empty == layers.end()) return;
+  const bool is_end = empty + 1 == layers.end() && layers.size() > 1;
+  rules.require(is_end && !reads_images(config.model.family), kStageLayers,
+                fmt::format("has 0 layers for stage {}, and only the last stage of a model of text "
+                            "may have none, which then has the head",
+                            empty - layers.begin()),
+                "give it a layer");
+}
+
 void layer_count_rules(ConfigRules& rules, const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
-  const std::vector<int> layers = counts_of(rules, kStageLayers, parallel.stage_layers);
+  const std::vector<int> layers = counts_of(rules, kStageLayers, parallel.stage_layers, 0);
   if (layers.empty() || parallel.pp < 1 || parallel.chunks < 0) return;
   const int64_t stages = stages_of(parallel);
   if (stages == 0) {
@@ -154,6 +168,7 @@ void layer_count_rules(ConfigRules& rules, const RunConfig& config) {
   rules.require(sum == config.model.layers, kStageLayers,
                 fmt::format("has {} layers, and model.layers is {}", sum, config.model.layers),
                 "make them equal");
+  empty_stage_rules(rules, config, layers);
 }
 
 }  // namespace

@@ -63,6 +63,23 @@ TEST(StageRules, WhatStagesMayNotSayIsNamedWithARemedy) {
   expect_refused(config, layers, "has 3 numbers for 2 stages", "write one for each");
 }
 
+// The last stage has the head, so it alone needs no layer.
+TEST(StageRules, OnlyTheLastStageOfAModelOfTextMayHaveNoLayer) {
+  RunConfig config = uneven_run();
+  config.parallel.stage_layers = "8,0";
+  EXPECT_TRUE(validate(config).empty());
+  const std::string layers = "parallel.stage_layers";
+  config.parallel.stage_layers = "0,8";
+  expect_refused(config, layers, "has 0 layers for stage 0", "give it a layer");
+  config.parallel.stage_dp.clear();
+  config.parallel.pp = 9;
+  config.parallel.stage_layers = "1,1,1,1,1,1,1,1,0";
+  EXPECT_TRUE(validate(config).empty());
+  config = uneven_run();
+  config.parallel.stage_layers = "8,-1";
+  expect_refused(config, layers, "has \"-1\", which is no number between 0", "such as \"2,1\"");
+}
+
 TEST(StageRules, WhatTensorDegreesOfPlacesMayNotSayIsNamedWithARemedy) {
   const auto with = [](const std::string& stage_tp) {
     RunConfig config = uneven_run();

@@ -117,9 +117,11 @@ void add_parallel_fields(FieldList& list, ParallelConfig& parallel) {
            "ranks along dp at each of the pp places of the pipeline, such as \"2,1\", where they "
            "differ: each number divides dp, and each rank of a place with fewer ranks takes the "
            "micro-batches of several; empty: dp ranks at every place");
-  list.add("stage_layers", parallel.stage_layers, kLayout,
-           "layers of each stage, in the order of the model, such as \"3,5\"; empty: stages of "
-           "equal cost");
+  list.add(
+      "stage_layers", parallel.stage_layers, kLayout,
+      "layers of each stage, in the order of the model, such as \"3,5\"; the last may be 0, which "
+      "gives the head and the modules of multi-token prediction a stage of their own; empty: "
+      "stages of equal cost");
   list.add("zero", parallel.zero, kLayout,
            "ZeRO stage, which says what is sharded over dp; 0: nothing; 1: the optimizer state; 2: "
            "gradients too; 3: parameters too",

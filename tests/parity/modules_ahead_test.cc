@@ -45,6 +45,73 @@ TEST(ParityOfModulesAhead, EveryLayoutLeavesTheBitsOfOneRank) {
   }
 }
 
+// The last stage has the head and the modules alone. Its input is what another stage sends.
+TEST(ParityOfModulesAhead, AStageOfTheirOwnLeavesTheBitsOfOneRank) {
+  using enum ScheduleKind;
+  for (Case c : {
+           Case{.pp = 2, .family = "llama_mtp", .stage_layers = "4,0"},
+           Case{.dp = 2, .pp = 2, .zero = 1, .family = "gpt2_mtp", .stage_layers = "4,0"},
+           Case{.pp = 5, .family = "gpt2_mtp", .dropout = 0.1, .stage_layers = "1,1,1,1,0"},
+           Case{.pp = 2, .schedule = ZbH1, .family = "llama_mtp", .stage_layers = "4,0"},
+           Case{.pp = 2, .schedule = ZbV, .family = "gpt2_mtp", .stage_layers = "2,1,1,0"},
+           Case{.pp = 2, .schedule = Interleaved, .family = "moe_mtp", .stage_layers = "1,1,2,0"},
+           Case{.dp = 2,
+           .pp = 2,
+           .schedule = Dualpipe,
+           .zero = 2,
+           .family = "moe_mtp",
+           .stage_layers = "4,0"},
+           Case{.dp = 2,
+           .pp = 2,
+           .zero = 3,
+           .recompute = Recompute::Full,
+           .family = "llama_mtp",
+           .compute = ComputeChoice::Bf16,
+           .stage_layers = "4,0"},
+           Case{.dp = 2,
+           .pp = 2,
+           .zero = 2,
+           .family = "gpt2_mtp",
+           .offload = OffloadChoice::All,
+           .stage_layers = "4,0"},
+           Case{.dp = 2, .pp = 2, .family = "llama_mtp", .muon = true, .stage_layers = "4,0"},
+           Case{.pp = 2, .recompute = Recompute::Fit, .family = "llama_mtp", .stage_layers = "4,0"},
+           Case{.pp = 2,
+           .zero = 0,
+           .family = "llama_mtp",
+           .tp = 2,
+           .sequence = true,
+           .stage_layers = "4,0"},
+           Case{.pp = 2, .family = "gpt2_mtp", .tp = 2, .in_slices = true, .stage_layers = "4,0"},
+           Case{.pp = 2, .family = "llama_mtp", .cp = 2, .stage_layers = "4,0"},
+           Case{.dp = 2,
+           .pp = 3,
+           .zero = 1,
+           .family = "llama_mtp",
+           .order = "tp,cp,dp,pp",
+           .stage_dp = "2,1,2",
+           .stage_layers = "2,2,0"},
+           Case{.pp = 2, .family = "llama", .stage_layers = "4,0"},
+           Case{.pp = 2, .schedule = ZbH1, .family = "gpt2", .stage_layers = "4,0"},
+       }) {
+    c = small(c);
+    EXPECT_EQ(plan_of(c).stages.back().num_layers, 0) << c.name();
+    expect_the_bits_of_one_rank(c);
+  }
+}
+
+// The cut gives them that stage where it costs as much as the others, and prices it as it is.
+TEST(ParityOfModulesAhead, TheCutBalancesThemAgainstLayers) {
+  const auto layers_of_last = [](const char* family, int64_t vocab_size) {
+    RunConfig config = config_of(small({.pp = 2, .family = family}));
+    config.model.vocab_size = vocab_size;
+    return make_plan(config, {}).value().stages.back().num_layers;
+  };
+  EXPECT_EQ(layers_of_last("llama_mtp", 2000), 0);
+  EXPECT_GT(layers_of_last("llama_mtp", 3), 0);
+  EXPECT_EQ(layers_of_last("llama", 2000), 1);
+}
+
 TEST(ParityOfModulesAhead, TensorContextAndExpertParallelismStayWithinTheBounds) {
   for (Case c :
        {Case{.family = "llama_mtp", .tp = 4},

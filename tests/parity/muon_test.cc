@@ -96,7 +96,9 @@ TEST(ParityOfQkClip, EveryLayoutLeavesTheBitsOfOneRank) {
        {Case{.recompute = Full}, Case{.dp = 2, .zero = 3, .recompute = Selective},
         Case{.pp = 2, .schedule = ScheduleKind::ZbH1}, Case{.dp = 2, .document_mask = true},
         Case{.family = "gpt2", .tp = 4, .in_slices = true, .is_wide = true},
-        Case{.dp = 2, .zero = 2, .family = "llama", .tp = 4, .in_slices = true, .is_wide = true}}) {
+        Case{.dp = 2, .zero = 2, .family = "llama", .tp = 4, .in_slices = true, .is_wide = true},
+        Case{.dp = 2, .zero = 3, .family = "llama_latent"},
+        Case{.dp = 2, .pp = 2, .zero = 1, .family = "moe_latent"}}) {
     c.muon = true;
     c.qk_clip = 0.02;
     expect_the_bits_of_one_rank(c);
@@ -111,10 +113,13 @@ TEST(ParityOfQkClip, RanksThatShareLayersAreNearOneRank) {
        {Case{.family = "llama", .tp = 2}, Case{.family = "llama", .tp = 8, .is_wide = true},
         Case{.cp = 2}, Case{.cp = 2, .context = AllToAll},
         Case{.dp = 2, .zero = 3, .cp = 4, .context = AllToAll, .is_wide = true},
-        Case{.family = "llama", .tp = 2, .cp = 4, .is_wide = true}}) {
+        Case{.family = "llama", .tp = 2, .cp = 4, .is_wide = true},
+        Case{.family = "llama_latent", .tp = 4, .sequence = true, .is_wide = true},
+        Case{.family = "moe_latent", .tp = 4, .is_wide = true}}) {
     Case one = c, split = c;
     one.tp = one.cp = one.dp = 1;
     one.zero = 0;
+    one.sequence = false;
     one.muon = split.muon = true;
     one.qk_clip = split.qk_clip = 0.02;
     SCOPED_TRACE(c.name());
@@ -133,7 +138,7 @@ TEST(ParityOfQkClip, RanksThatShareLayersAreNearOneRank) {
 // With a learning rate of 0, the heads of the first layer, whose input stays the same, have logits
 // that are scaled to the limit. Heads below the limit keep theirs.
 TEST(ParityOfQkClip, TheLargestLogitOfTheNextStepIsTheLimit) {
-  for (const char* family : {"gpt2", "llama"}) {
+  for (const char* family : {"gpt2", "llama", "llama_latent", "moe_latent"}) {
     Case c{.family = family, .is_wide = true};
     c.muon = true;
     c.qk_clip = 1e9;
