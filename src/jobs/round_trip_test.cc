@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kLayouts = 1200;
+constexpr int kLayouts = 1500;
 
 // Reads the constants and dicts of a module as Python would, and returns what torchtitan's
 // debug.save_config_file writes for it.
