@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "jobs/import_megatron.h"
 
@@ -150,7 +151,7 @@ void read_window(JobReader& job) {
   const ForeignValue before = value_of_word(plain.substr(0, comma));
   const std::string behind = comma < plain.size() ? plain.substr(comma + 1) : "";
   const auto* keys = std::get_if<int64_t>(&before);
-  if (keys == nullptr || *keys < -1 || (behind != "0" && behind != "-1")) {
+  if (keys == nullptr || *keys < -1 || *keys > INT32_MAX || (behind != "0" && behind != "-1")) {
     return job.refuse(kKey, "a window here ends at the query itself", "write it as \"(127,0)\"");
   }
   job.assign("model.window", *keys < 0 ? int64_t{0} : *keys + 1, kKey);

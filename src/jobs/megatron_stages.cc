@@ -112,12 +112,15 @@ std::string megatron_stages_text(std::span<const int64_t> stage_layers, int64_t 
 }
 
 std::optional<std::vector<int64_t>> megatron_stages(const MegatronCut& cut) {
-  if (cut.pp < 1 || cut.chunks < 1) return std::nullopt;
+  constexpr int64_t kMostStages = int64_t{1} << 16, kMostLayers = int64_t{1} << 24;
+  if (cut.pp < 1 || cut.chunks < 1 || cut.pp > kMostStages / cut.chunks) return std::nullopt;
+  if (cut.layers < 1 || cut.layers > kMostLayers) return std::nullopt;
   // Layers of the ranks between those whose number is given.
   int64_t layers = cut.layers + (cut.counts_embedding ? 1 : 0) + (cut.counts_loss ? 1 : 0);
   int64_t ranks = cut.pp;
   for (const std::optional<int64_t>& given : {cut.first_rank, cut.last_rank}) {
     if (!given) continue;
+    if (*given < 1 || *given > cut.layers) return std::nullopt;
     layers -= *given;
     --ranks;
   }

@@ -78,6 +78,10 @@ TEST(MegatronStages, CutsAsItsRulesSay) {
   EXPECT_FALSE(megatron_stages({.layers = 8, .pp = 2, .first_rank = 3, .last_rank = 3}));
   EXPECT_FALSE(megatron_stages({.layers = 8, .pp = 2, .first_rank = 9}));
   EXPECT_FALSE(megatron_stages({.layers = 8, .pp = 0}));
+  constexpr int64_t kMost = INT64_MAX, kLeast = INT64_MIN;
+  EXPECT_FALSE(megatron_stages({.layers = 8, .pp = 2, .first_rank = kLeast, .last_rank = kMost}));
+  EXPECT_FALSE(megatron_stages({.layers = kMost, .pp = 1, .chunks = kMost, .counts_loss = true}));
+  EXPECT_FALSE(megatron_stages({.layers = kMost, .pp = kMost, .chunks = kMost}));
 }
 
 // Whatever is cut, every layer lies in one stage.
