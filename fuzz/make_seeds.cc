@@ -375,6 +375,12 @@ void add_jobs(Seeds& seeds) {
   seeds.add("megatron_job_fuzz",
             "N=2\nA=(--num-layers 24 --hidden-size $((N * 512)) # size\n)\n"
             "torchrun --nproc_per_node ${G:-8} pretrain_gpt.py \"${A[@]}\" \\\n --bf16 '--swiglu'");
+  seeds.add("megatron_job_fuzz",
+            "--multi-latent-attention --q-lora-rank 24 --qk-head-dim 16 --rope-type yarn "
+            "--rotary-scaling-factor 40 --mscale 1 --mscale-all-dim 1 --window-size '(31,0)' "
+            "--num-layers 8 --pipeline-model-parallel-size 2 --mtp-num-layers 1 "
+            "--pipeline-model-parallel-layout 'Et*2|(t|)*2,t*4mL' "
+            "--decoder-first-pipeline-num-layers 3 --account-for-loss-in-pipeline-split");
   seeds.add("torchtitan_job_fuzz",
             R"({"model_spec":{"name":"llama3","model":{"dim":64,"vocab_size":256,"layers":[)"
             R"({"attention":{"n_heads":4,"n_kv_heads":2,"head_dim":16,"qk_norm":null},)"
