@@ -68,6 +68,8 @@ const std::vector<std::vector<std::string>> kWrongInputs = {
      "model.qk_rope_head_dim=8", "--set", "run.reproducible=mesh"},
     {"train", "tiny.toml", "--set", "model.family=llama", "--set", "model.kv_lora_rank=16", "--set",
      "model.qk_rope_head_dim=8", "--set", "model.lora_rank=4"},
+    {"train", "tiny.toml", "--set", "model.mtp_depth=1", "--set", "optim.name=muon", "--set",
+     "optim.qk_clip=100"},
     {"train", "tiny.toml", "--resume", "run", "--set", "model.lora_alpha=16", "--out", "new"},
     {"launch", "tiny.toml", "--out", "lemons", "--resume", "auto"},
     {"sweep", "tiny.toml"},
