@@ -127,12 +127,7 @@ class Leader {
   std::string name_of_end(const JobRank& rank) const;
   std::string host_of(const JobRank& rank) const;
 
-  // In leader_epochs.cc: it chooses the next epoch.
-  Status begin_job();
-  void take_over();
-  void adopt(int host, const LivingProcess& process);
-  bool has_training_begun() const { return page_->begun_ns != 0; }
-  uint64_t next_epoch() const;
+  // In leader_hosts.cc: it chooses the hosts of the next epoch.
   bool is_epoch_wanted() const;
   bool could_grow(int64_t num_slots) const;
   bool must_wait_for_members() const;
@@ -141,9 +136,16 @@ class Leader {
   void drain_wrong_host();
   void drain(int host, const std::string& why, const std::string& what_follows);
   bool has_room_without(int host) const;
-  void ask_for_epoch();
   int most_ranks() const;
   bool has_found_layout();
+
+  // In leader_epochs.cc: it starts ranks, takes them over, and begins the next epoch.
+  Status begin_job();
+  void take_over();
+  void adopt(int host, const LivingProcess& process);
+  bool has_training_begun() const { return page_->begun_ns != 0; }
+  uint64_t next_epoch() const;
+  void ask_for_epoch();
   struct Placement {
     std::vector<JobRank> ranks;  // of the next epoch; those with a living process keep it
     std::vector<int> hosts;      // of these ranks; empty: there are too few slots
@@ -154,11 +156,13 @@ class Leader {
   Status lay_out();
   Status start_rank(int rank);
   void set_writer();
+  int ranks_on(int host) const;
+
+  // In leader_orders.cc: it tells the ranks what to do.
   EpochOrder order_of(int rank) const;
   void add_failures(EpochOrder& order) const;
   void add_left_out(EpochOrder& order) const;
   void add_clean_step(EpochOrder& order) const;
-  int ranks_on(int host) const;
 
   // In leader_status.cc: it reports to users.
   void report(bool at_once);

@@ -21,6 +21,8 @@ class InputBytes {
   // As those of InputFile, for ranges inside the file.
   virtual Status read(int64_t offset, std::span<std::byte> out) const = 0;
   virtual void will_read(int64_t offset, int64_t bytes) const = 0;
+  // Differs for other bytes; 0 if it is not known without reading them.
+  virtual uint64_t checksum() const { return 0; }
 };
 
 // A regular file open for reading at any offset, or other bytes that are read like one. Files are
@@ -44,6 +46,8 @@ class InputFile {
   Status read(int64_t offset, std::span<std::byte> out) const;
   // True if the bytes are no regular file of this machine.
   bool is_elsewhere() const { return source_ != nullptr; }
+  // Of bytes that are elsewhere: differs for other bytes; 0 if it is not known.
+  uint64_t known_checksum() const { return source_ == nullptr ? 0 : source_->checksum(); }
   // Returns all bytes. Refuses a file of more than most_bytes before it is read.
   Result<std::string> read_all(int64_t most_bytes = INT64_MAX) const;
   // Asks the system to read these bytes ahead.

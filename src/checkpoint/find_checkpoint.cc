@@ -60,6 +60,17 @@ Status check_is_checkpoint(const std::string& path) {
                "a run directory, such as runs/demo, or a checkpoint in it");
 }
 
+// Folders of a store cannot be listed here, so the newest checkpoint of a run is not found.
+Result<Checkpoint> open_stored(const std::string& name, const OpenInput& open_input) {
+  auto opened = Checkpoint::open(name, open_input);
+  const bool has_step = step_of_folder_name(fs::path(name).filename().string()) >= 0;
+  if (opened.ok() || opened.error().kind != ErrorKind::Usage || has_step) return opened;
+  return usage(fmt::format(
+      "{}; name the folder of a checkpoint, such as {}/checkpoints/{}, as `trireme store ls {}` "
+      "lists them",
+      opened.error().message, name, step_folder_name(100), name));
+}
+
 }  // namespace
 
 bool names_best_checkpoint(const std::string& path) {
@@ -71,7 +82,7 @@ bool names_best_checkpoint(const std::string& path) {
 }
 
 Result<Checkpoint> find_checkpoint(const std::string& path, const OpenInput& open_input) {
-  if (is_url(path)) return Checkpoint::open(path, open_input);
+  if (is_url(path)) return open_stored(path, open_input);
   if (names_best_checkpoint(path)) return find_best(path);
   const std::string root = path + "/checkpoints";
   std::error_code ignored;

@@ -49,8 +49,8 @@ Status check_config(const Checkpoint& checkpoint, const std::vector<std::string>
 }  // namespace
 
 Result<int> run_checkpoint_inspect(const CheckpointOptions& options, CommandIo& io) {
-  TRIREME_TRY_DONE(require_folder(options.path));
-  TRIREME_TRY(checkpoint, find_checkpoint(options.path));
+  TRIREME_TRY_DONE(require_checkpoint(options.path));
+  TRIREME_TRY(checkpoint, find_checkpoint(options.path, io.open_input));
   if (options.json) {
     io.out << json_text(to_json(checkpoint), 2) << "\n";
     return 0;
@@ -70,8 +70,8 @@ Result<int> run_checkpoint_inspect(const CheckpointOptions& options, CommandIo& 
 }
 
 Result<int> run_checkpoint_verify(const CheckpointOptions& options, CommandIo& io) {
-  TRIREME_TRY_DONE(require_folder(options.path));
-  TRIREME_TRY(checkpoint, find_checkpoint(options.path));
+  TRIREME_TRY_DONE(require_checkpoint(options.path));
+  TRIREME_TRY(checkpoint, find_checkpoint(options.path, io.open_input));
   std::vector<std::string> problems = checkpoint.verify(num_available_cores());
   if (const Status read = check_config(checkpoint, io.model_folders); !read.ok()) {
     problems.push_back(read.error().message);

@@ -81,20 +81,26 @@ Result<ForeignWriteOptions> write_options(const CheckpointExportOptions& options
 }
 
 Result<InterchangeModel> read_own_model(const std::string& path, int num_threads, CommandIo& io) {
-  TRIREME_TRY(checkpoint, find_checkpoint(path));
+  TRIREME_TRY(checkpoint, find_checkpoint(path, io.open_input));
   TRIREME_TRY(config_text, checkpoint.read_attached("config.resolved.toml"));
   auto config = load_config_text(config_text, checkpoint.folder(), io.model_folders);
   if (!config.ok()) return damaged(config.error().message);
   return read_checkpoint_model(checkpoint, config->config.model, num_threads);
 }
 
+// A name of a store is that of a checkpoint.
+bool is_own_or_stored(const std::string& path) { return is_url(path) || is_own_model(path); }
+
 // The base model of --adapters may be a checkpoint of ours, too.
 Result<InterchangeModel> read_imported(const CheckpointImportOptions& options, int num_threads,
                                        CommandIo& io) {
-  if (options.adapters.empty()) return read_foreign_model(options.path);
+  if (options.adapters.empty()) {
+    TRIREME_TRY_DONE(require_here(options.path));
+    return read_foreign_model(options.path);
+  }
   TRIREME_TRY_DONE(require_adapters(options.adapters));
-  TRIREME_TRY(base, is_own_model(options.path) ? read_own_model(options.path, num_threads, io)
-                                               : read_foreign_model(options.path));
+  TRIREME_TRY(base, is_own_or_stored(options.path) ? read_own_model(options.path, num_threads, io)
+                                                   : read_foreign_model(options.path));
   return read_peft_adapters(std::move(base), options.adapters);
 }
 
@@ -175,7 +181,7 @@ Result<int> run_checkpoint_import(const CheckpointImportOptions& options, Comman
 Result<int> run_checkpoint_export(const CheckpointExportOptions& options, CommandIo& io) {
   const int num_threads = thread_count_of(options.threads);
   TRIREME_TRY(write, write_options(options));
-  TRIREME_TRY_DONE(require_folder(options.path));
+  TRIREME_TRY_DONE(require_checkpoint(options.path));
   TRIREME_TRY_DONE(require_new(options.out));
   TRIREME_TRY(own, read_own_model(options.path, num_threads, io));
   TRIREME_TRY_DONE(make_folders_of(options.out));
@@ -200,8 +206,8 @@ Result<int> run_checkpoint_export(const CheckpointExportOptions& options, Comman
 
 Result<int> run_checkpoint_logits(const CheckpointLogitsOptions& options, CommandIo& io) {
   const int num_threads = thread_count_of(options.threads);
-  TRIREME_TRY(model, is_own_model(options.path) ? read_own_model(options.path, num_threads, io)
-                                                : read_foreign_model(options.path));
+  TRIREME_TRY(model, is_own_or_stored(options.path) ? read_own_model(options.path, num_threads, io)
+                                                    : read_foreign_model(options.path));
   const ModelSpec& spec = model.weights.model();
   if (spec.reads_images()) {
     return usage(

@@ -123,8 +123,8 @@ Status inspect_foreign(const DataInspectOptions& options, CommandIo& io) {
   return Done{};
 }
 
-Status print_head(const TokenFile& file, const DataInspectOptions& options, std::ostream& out) {
-  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer));
+Status print_head(const TokenFile& file, const DataInspectOptions& options, CommandIo& io) {
+  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer, io.open_input));
   if (tokenizer->hash() != file.header().tokenizer_hash) {
     return Error{ErrorKind::Usage, fmt::format("{} was made with the tokenizer {}, {} is {}",
                                                file.path(), hex64(file.header().tokenizer_hash),
@@ -132,7 +132,7 @@ Status print_head(const TokenFile& file, const DataInspectOptions& options, std:
   }
   std::vector<int32_t> tokens(static_cast<size_t>(std::min(options.head, file.num_tokens())));
   file.read(0, tokens);
-  out << tokenizer->decode(tokens) << '\n';
+  io.out << tokenizer->decode(tokens) << '\n';
   return Done{};
 }
 
@@ -149,7 +149,7 @@ Result<HeldOut> parse_held_out(std::string_view name) {
 }
 
 Status run_data_prepare(const DataPrepareOptions& options, std::ostream& out, std::ostream& err) {
-  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer));
+  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer, options.input.open_input));
   ThreadTeam team(thread_count(options.num_threads));
   TextProgress progress("encoding", err);
   const auto start = std::chrono::steady_clock::now();
@@ -180,18 +180,19 @@ Status run_data_prepare(const DataPrepareOptions& options, std::ostream& out, st
   return Done{};
 }
 
-Status run_data_import(const DataImportOptions& options, std::ostream& out) {
+Status run_data_import(const DataImportOptions& options, CommandIo& io) {
   std::unique_ptr<Tokenizer> tokenizer;
   if (!options.tokenizer.empty()) {
-    TRIREME_TRY(opened, open_tokenizer(options.tokenizer));
+    TRIREME_TRY(opened, open_tokenizer(options.tokenizer, io.open_input));
     tokenizer = std::move(opened);
   } else if (options.vocab_size == 0) {
     return Error{ErrorKind::Usage,
                  "the file does not name its vocabulary: give --tokenizer or --vocab-size"};
   }
   const int64_t vocab_size = options.vocab_size > 0 ? options.vocab_size : tokenizer->vocab_size();
-  TRIREME_TRY(header, import_tokens(options.file, {vocab_size, tokenizer.get()}, options.out));
-  out << describe(options.out, header);
+  TRIREME_TRY(header, import_tokens(options.file, {vocab_size, tokenizer.get()}, options.out,
+                                    io.open_input));
+  io.out << describe(options.out, header);
   return Done{};
 }
 
@@ -223,7 +224,7 @@ Status run_data_inspect(const DataInspectOptions& options, CommandIo& io) {
     baselines = measured;
   }
   (options.json ? print_json : print_lines)(file, is_verified, baselines, io.out);
-  return options.head > 0 ? print_head(file, options, io.out) : Status(Done{});
+  return options.head > 0 ? print_head(file, options, io) : Status(Done{});
 }
 
 }  // namespace trireme

@@ -55,8 +55,8 @@ Result<HeldOut> parse_held_out(std::string_view name);
 
 // Data go to `out`, progress and notes to `err`.
 Status run_data_prepare(const DataPrepareOptions& options, std::ostream& out, std::ostream& err);
-Status run_data_import(const DataImportOptions& options, std::ostream& out);
 // These read files of a store, too (CommandIo::open_input).
+Status run_data_import(const DataImportOptions& options, CommandIo& io);
 Status run_data_export(const DataExportOptions& options, CommandIo& io);
 Status run_data_inspect(const DataInspectOptions& options, CommandIo& io);
 

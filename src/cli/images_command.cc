@@ -11,6 +11,7 @@
 
 #include "base/json_text.h"
 #include "base/units.h"
+#include "cli/path_checks.h"
 #include "cli/text_options.h"
 #include "data/image_set.h"
 #include "device/thread_team.h"
@@ -81,6 +82,7 @@ Status run_data_images(const DataImagesOptions& options, std::ostream& out, std:
   if (options.size < 1 || options.size > kMostSize) {
     return usage(fmt::format("--size {} must be from 1 to {}", options.size, kMostSize));
   }
+  TRIREME_TRY_DONE(require_here(options.path));
   TRIREME_TRY(images, open_image_set(options.path, options.split, {options.size, options.size, 3}));
   ThreadTeam team(thread_count(options.num_threads));
   const auto start = std::chrono::steady_clock::now();

@@ -8,6 +8,7 @@
 #include "cli/eval_command.h"
 #include "cli/generate_command.h"
 #include "cli/open_model.h"
+#include "cli/stored_output.h"
 
 namespace trireme {
 
@@ -25,9 +26,9 @@ Command generate_command() {
           "says both. Prompt K of --prompts has the text that it has alone with the seed N + K - "
           "1.",
       .arguments = {{.name = "MODEL",
-                     .doc = "a checkpoint, a run directory, whose newest checkpoint is used, "
-                            "RUN_DIR/best, its checkpoint with the lowest validation loss, or a "
-                            "model that checkpoint import reads",
+                     .doc = "a checkpoint, also one of a store, a run directory, whose newest "
+                            "checkpoint is used, RUN_DIR/best, its checkpoint with the lowest "
+                            "validation loss, or a model that checkpoint import reads",
                      .target = &options->model,
                      .required = false,
                      .completion = Completion::Folder}},
@@ -173,7 +174,7 @@ Command checkpoint_import_command() {
       .options = {{.name = "out",
                    .letter = 'o',
                    .value_name = "CHECKPOINT",
-                   .doc = "the folder of the new checkpoint",
+                   .doc = "the folder of the new checkpoint, also store://NAME/PATH",
                    .target = &options->out,
                    .completion = Completion::Folder},
                   {.name = "adapters",
@@ -190,7 +191,8 @@ Command checkpoint_import_command() {
       .examples = {"trireme checkpoint import gpt2/ --out checkpoints/gpt2"},
       .run = [options](CommandIo& io) -> Result<int> {
         TRIREME_TRY_DONE(require_out(options->out));
-        return run_checkpoint_import(*options, io);
+        return with_stored_output(options->out, OutputRule::MustBeNew, io,
+                                  [options, &io] { return run_checkpoint_import(*options, io); });
       }};
 }
 
@@ -204,7 +206,8 @@ Command checkpoint_export_command() {
           "hold the model, the exit code is 3. LoRA adapters (model.lora_rank) are merged into "
           "their matrices; peft writes the adapters alone.",
       .arguments = {{.name = "CHECKPOINT",
-                     .doc = "a checkpoint, or a run directory, whose newest checkpoint is used",
+                     .doc = "a checkpoint, also one of a store, or a run directory, whose newest "
+                            "checkpoint is used",
                      .target = &options->path,
                      .completion = Completion::Folder}},
       .options = {{.name = "format",
@@ -223,14 +226,15 @@ Command checkpoint_export_command() {
                   {.name = "out",
                    .letter = 'o',
                    .value_name = "PATH",
-                   .doc = "the folder or file to write",
+                   .doc = "the folder or file to write, also store://NAME/PATH",
                    .target = &options->out,
                    .completion = Completion::File},
                   threads_option(options->threads)},
       .examples = {"trireme checkpoint export runs/demo --format hf --out demo-hf"},
       .run = [options](CommandIo& io) -> Result<int> {
         TRIREME_TRY_DONE(require_out(options->out));
-        return run_checkpoint_export(*options, io);
+        return with_stored_output(options->out, OutputRule::MustBeNew, io,
+                                  [options, &io] { return run_checkpoint_export(*options, io); });
       }};
 }
 
@@ -240,7 +244,8 @@ Command checkpoint_logits_command() {
           .summary =
               "Print the logits after each of a few tokens, to compare them with another program.",
           .arguments = {{.name = "MODEL",
-                         .doc = "a checkpoint, a run directory, or a model of another program",
+                         .doc = "a checkpoint, also one of a store, a run directory, or a model of "
+                                "another program",
                          .target = &options->path,
                          .completion = Completion::File}},
           .options = {{.name = "tokens",
@@ -257,15 +262,16 @@ Command checkpoint_logits_command() {
 Command checkpoint_command() {
   const auto subcommand = [](const char* name, const char* summary, auto run) -> Command {
     auto options = std::make_shared<CheckpointOptions>();
-    return {
-        .name = name,
-        .summary = summary,
-        .arguments = {{.name = "DIR",
-                       .doc = "a checkpoint, or a run directory, whose newest checkpoint is used",
-                       .target = &options->path,
-                       .completion = Completion::Folder}},
-        .options = {json_option(options->json)},
-        .run = [options, run](CommandIo& io) { return run(*options, io); }};
+    return {.name = name,
+            .summary = summary,
+            .arguments = {{.name = "DIR",
+                           .doc = "a checkpoint, also one of a store "
+                                  "(store://NAME/RUN/checkpoints/STEP), or a run directory, whose "
+                                  "newest checkpoint is used",
+                           .target = &options->path,
+                           .completion = Completion::Folder}},
+            .options = {json_option(options->json)},
+            .run = [options, run](CommandIo& io) { return run(*options, io); }};
   };
   return {
       .name = "checkpoint",

@@ -25,7 +25,7 @@ Result<std::unique_ptr<LoadedModel>> open_model(const std::string& path,
     return LoadedModel::load_foreign(
         path, {.num_threads = options.num_threads, .most_tokens = options.most_tokens}, precision);
   }
-  if (!is_url(path)) TRIREME_TRY_DONE(require_folder(path));
+  TRIREME_TRY_DONE(require_checkpoint(path));
   TRIREME_TRY(checkpoint, find_checkpoint(path, io.open_input));
   return LoadedModel::load(checkpoint, options.num_threads, io.model_folders, precision);
 }

@@ -14,6 +14,10 @@ namespace trireme {
 // Returns the folder of the store files: `at`, or else $TRIREME_STORES, or else ~/.trireme/stores.
 Result<std::string> stores_folder(const std::string& at, const CommandIo& io);
 
+// How long a command waits until it may write to a store in folders, in seconds. Such a store has
+// one writer at a time, and a scrub may take that long.
+inline constexpr double kWriterLockS = 60.0;
+
 struct OpenStore {
   StoreUrl url;
   std::unique_ptr<Store> store;

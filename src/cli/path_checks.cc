@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/input_file.h"
 #include "checkpoint/find_checkpoint.h"
 
 namespace trireme {
@@ -20,7 +21,20 @@ Status require_folder(const std::string& path) {
                path + ": no such folder; name a checkpoint or a run directory, such as runs/demo"};
 }
 
+Status require_checkpoint(const std::string& path) {
+  return is_url(path) ? Status(Done{}) : require_folder(path);
+}
+
+Status require_here(const std::string& path) {
+  if (!is_url(path)) return Done{};
+  return usage(
+      fmt::format("{}: this command reads whole folders and files of other programs, which must be "
+                  "on this machine; fetch it first: trireme store get {} {}",
+                  path, path, fs::path(path).filename().string()));
+}
+
 Status require_adapters(const std::string& path) {
+  TRIREME_TRY_DONE(require_here(path));
   std::error_code ignored;
   const auto has = [&](const char* name) { return fs::exists(path + "/" + name, ignored); };
   const std::string expected =

@@ -10,6 +10,14 @@ namespace trireme {
 // damage.
 Status require_folder(const std::string& path);
 
+// The same for a checkpoint that may also be in a store. Whether a name of a store is one shows
+// when it is opened.
+Status require_checkpoint(const std::string& path);
+
+// Refuses names such as store://NAME/PATH, for a command that lists folders or reads files of other
+// programs, and says how to fetch them.
+Status require_here(const std::string& path);
+
 // Checks that --adapters names a folder of adapters as PEFT writes it. Otherwise the error says
 // what it is instead.
 Status require_adapters(const std::string& path);

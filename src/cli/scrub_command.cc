@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "base/input_file.h"
 #include "base/json_text.h"
 #include "checkpoint/scrub.h"
 #include "cli/path_checks.h"
@@ -73,7 +74,15 @@ Json json_of(const std::vector<ScrubbedFolder>& folders) {
 }  // namespace
 
 Result<int> run_scrub(const ScrubCommandOptions& options, CommandIo& io) {
-  for (const std::string& folder : options.folders) TRIREME_TRY_DONE(require_folder(folder));
+  for (const std::string& folder : options.folders) {
+    if (is_url(folder)) {
+      return usage(folder +
+                   ": this command repairs files of this machine; the chunks of a store are "
+                   "repaired by `trireme store scrub`, and `trireme checkpoint verify " +
+                   folder + "` checks a checkpoint in it");
+    }
+    TRIREME_TRY_DONE(require_folder(folder));
+  }
   const int threads = options.threads > 0 ? options.threads : num_available_cores();
   TRIREME_TRY(folders,
               scrub(options.folders, {.num_threads = threads, .repairs = !options.verifies_only}));

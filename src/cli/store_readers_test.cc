@@ -3,39 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "cli/command_fixture.h"
-#include "cli/store_inputs.h"
+#include "cli/store_readers_fixture.h"
 #include "data/text_reader.h"
 
 namespace trireme {
 namespace {
-
-class StoreReaders : public CommandTest {
- protected:
-  void SetUp() override {
-    CommandTest::SetUp();
-    ok({"store", "create", "demo", "--code", "2+1", "--dirs", "d0,d1,d2", "--at", "stores"});
-  }
-  // As trireme runs it, with the store files in the folder stores.
-  static CommandAnswer run(const std::vector<std::string>& args) {
-    std::ostringstream out, err;
-    CommandIo io{.out = out,
-                 .err = err,
-                 .model_folders = {(kRoot / "models").string()},
-                 .stores_folder = "stores",
-                 .open_input = store_inputs("stores", "")};
-    const int code = run_app(args, {}, io, 80);
-    return {code, out.str(), err.str()};
-  }
-  static std::string ok(const std::vector<std::string>& args) {
-    const CommandAnswer answer = run(args);
-    EXPECT_EQ(answer.exit_code, 0) << answer.err;
-    return answer.out;
-  }
-  static void put(const std::string& from, const std::string& path) {
-    ok({"store", "put", from, "store://demo/" + path});
-  }
-};
 
 TEST_F(StoreReaders, EvalAndGenerateReadModelsTokensAndTextsOfAStore) {
   ok({"train", "tiny.toml", "--set", "data.source=files", "--set", "data.train=data/train.tok",

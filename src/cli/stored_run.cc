@@ -16,9 +16,6 @@
 namespace trireme {
 namespace {
 
-// A store in folders has one writer at a time, and a scrub may take that long.
-constexpr double kLockS = 60.0;
-
 Result<StoreUrl> run_in_store(const std::string& url) {
   TRIREME_TRY(parsed, parse_store_url(url));
   if (parsed.path.empty()) {
@@ -29,7 +26,8 @@ Result<StoreUrl> run_in_store(const std::string& url) {
 }
 
 Result<std::unique_ptr<Store>> open_for_writing(const std::string& url, const CommandIo& io) {
-  TRIREME_TRY(open, open_store(url, {}, {.access = StoreAccess::Write, .lock_wait_s = kLockS}, io));
+  TRIREME_TRY(open,
+              open_store(url, {}, {.access = StoreAccess::Write, .lock_wait_s = kWriterLockS}, io));
   return std::move(open.store);
 }
 

@@ -8,6 +8,7 @@
 #include "cli/data_command.h"
 #include "cli/images_command.h"
 #include "cli/schedule_command.h"
+#include "cli/stored_output.h"
 #include "cli/text_options.h"
 #include "cli/tokenizer_command.h"
 #include "cli/tokenizer_interchange_command.h"
@@ -18,7 +19,9 @@ namespace {
 
 Argument text_argument(std::vector<std::string>& paths, bool required = true) {
   return {.name = "TEXT",
-          .doc = "files or folders; - means standard input",
+          .doc =
+              "files or folders, or files of a store (store://NAME/PATH); - means standard "
+              "input",
           .target = &paths,
           .required = required,
           .completion = Completion::File};
@@ -56,7 +59,9 @@ Option binary_option(bool& is_binary_read) {
 Option tokenizer_option(std::string& tokenizer) {
   return {.name = "tokenizer",
           .value_name = "FILE",
-          .doc = "a tokenizer.json, a tokenizer file of another program, or the word byte",
+          .doc =
+              "a tokenizer.json, also one of a store, a tokenizer file of another program, or "
+              "the word byte",
           .target = &tokenizer,
           .completion = Completion::File};
 }
@@ -90,7 +95,7 @@ Command tokenizer_train_command() {
                   {.name = "out",
                    .letter = 'o',
                    .value_name = "FILE",
-                   .doc = "the file to write; by default tokenizer.json",
+                   .doc = "the file to write, also store://NAME/PATH; by default tokenizer.json",
                    .target = &options.out,
                    .completion = Completion::File},
                   format_option(rows->format),
@@ -101,7 +106,10 @@ Command tokenizer_train_command() {
       .run = [rows](CommandIo& io) -> Result<int> {
         TRIREME_TRY(format, parse_text_format(rows->format));
         rows->options.input.format = format;
-        return exit_code_of(run_tokenizer_train(rows->options, io.out, io.err));
+        rows->options.input.open_input = io.open_input;
+        return with_stored_output(rows->options.out, OutputRule::MustBeNew, io, [rows, &io] {
+          return exit_code_of(run_tokenizer_train(rows->options, io.out, io.err));
+        });
       }};
 }
 
@@ -127,6 +135,7 @@ Command tokenizer_encode_command() {
             TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
             TRIREME_TRY(format, parse_text_format(rows->format));
             rows->options.input.format = format;
+            rows->options.input.open_input = io.open_input;
             if (rows->options.input.paths.empty()) rows->options.input.paths = {"-"};
             return exit_code_of(run_tokenizer_encode(rows->options, io.out, io.err));
           }};
@@ -145,6 +154,7 @@ Command tokenizer_decode_command() {
           .options = {tokenizer_option(options->tokenizer)},
           .run = [options](CommandIo& io) -> Result<int> {
             TRIREME_TRY_DONE(require(options->tokenizer, "--tokenizer"));
+            options->open_input = io.open_input;
             return exit_code_of(run_tokenizer_decode(*options, io.out, io.err));
           }};
 }
@@ -163,6 +173,7 @@ Command tokenizer_check_command() {
         TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
         TRIREME_TRY(format, parse_text_format(rows->format));
         rows->options.input.format = format;
+        rows->options.input.open_input = io.open_input;
         return exit_code_of(run_tokenizer_check(rows->options, io.out, io.err));
       }};
 }
@@ -182,7 +193,8 @@ Command tokenizer_import_command() {
           .options = {{.name = "out",
                        .letter = 'o',
                        .value_name = "FILE",
-                       .doc = "the file to write; by default tokenizer.json",
+                       .doc = "the file to write, also store://NAME/PATH; by default "
+                              "tokenizer.json",
                        .target = &options->out,
                        .completion = Completion::File},
                       {.name = "pre-tokenizer",
@@ -197,7 +209,9 @@ Command tokenizer_import_command() {
                        .target = &options->end_of_text}},
           .examples = {"trireme tokenizer import gpt2/tokenizer.json --out gpt2.json"},
           .run = [options](CommandIo& io) {
-            return exit_code_of(run_tokenizer_import(*options, io.out));
+            return with_stored_output(options->out, OutputRule::MustBeNew, io, [options, &io] {
+              return exit_code_of(run_tokenizer_import(*options, io.out));
+            });
           }};
 }
 
@@ -209,7 +223,7 @@ Command tokenizer_export_command() {
                       {.name = "out",
                        .letter = 'o',
                        .value_name = "DIR",
-                       .doc = "the folder to write",
+                       .doc = "the folder to write, also store://NAME/PATH",
                        .target = &options->out,
                        .completion = Completion::Folder},
                       {.name = "seq-len",
@@ -219,7 +233,9 @@ Command tokenizer_export_command() {
           .run = [options](CommandIo& io) -> Result<int> {
             TRIREME_TRY_DONE(require(options->tokenizer, "--tokenizer"));
             TRIREME_TRY_DONE(require(options->out, "--out"));
-            return exit_code_of(run_tokenizer_export(*options, io.out));
+            return with_stored_output(options->out, OutputRule::MustBeNew, io, [options, &io] {
+              return exit_code_of(run_tokenizer_export(*options, io));
+            });
           }};
 }
 
@@ -231,13 +247,14 @@ Command data_prepare_command() {
       .summary = "Turn text into token files for training and validation.",
       .details =
           "The command writes train.tok, val.tok and tokenizer.json. If it is interrupted, the "
-          "same command resumes where it stopped.",
+          "same command resumes where it stopped. Files for a store are first written below "
+          "outputs/NAME/PATH.",
       .arguments = {text_argument(options.input.paths)},
       .options = {tokenizer_option(options.tokenizer),
                   {.name = "out",
                    .letter = 'o',
                    .value_name = "DIR",
-                   .doc = "the folder to write; by default data",
+                   .doc = "the folder to write, also store://NAME/PATH; by default data",
                    .target = &options.out,
                    .completion = Completion::Folder},
                   {.name = "val-fraction",
@@ -268,14 +285,19 @@ Command data_prepare_command() {
                   binary_option(options.input.is_binary_read),
                   threads_option(options.num_threads)},
       .examples = {"trireme data prepare text/ --tokenizer tokenizer.json --out data",
-                   "trireme data prepare chats.jsonl --format chat --tokenizer tokenizer.json"},
+                   "trireme data prepare chats.jsonl --format chat --tokenizer tokenizer.json",
+                   "trireme data prepare store://demo/book.txt.gz --tokenizer byte --out "
+                   "store://demo/data"},
       .run = [rows](CommandIo& io) -> Result<int> {
         TRIREME_TRY_DONE(require(rows->options.tokenizer, "--tokenizer"));
         TRIREME_TRY(format, parse_text_format(rows->format));
         TRIREME_TRY(held_out, parse_held_out(rows->held_out));
         rows->options.input.format = format;
         rows->options.held_out = held_out;
-        return exit_code_of(run_data_prepare(rows->options, io.out, io.err));
+        rows->options.input.open_input = io.open_input;
+        return with_stored_output(rows->options.out, OutputRule::MustBeNew, io, [rows, &io] {
+          return exit_code_of(run_data_prepare(rows->options, io.out, io.err));
+        });
       }};
 }
 
@@ -338,7 +360,8 @@ Command data_import_command() {
   return {.name = "import",
           .summary = "Convert tokens of nanoGPT or llm.c into a token file.",
           .arguments = {{.name = "FILE.bin",
-                         .doc = "the tokens; a header of llm.c is recognized",
+                         .doc = "the tokens, also a file of a store; a header of llm.c is "
+                                "recognized",
                          .target = &options->file,
                          .completion = Completion::File}},
           .options = {tokenizer_option(options->tokenizer),
@@ -349,13 +372,15 @@ Command data_import_command() {
                       {.name = "out",
                        .letter = 'o',
                        .value_name = "FILE.tok",
-                       .doc = "the token file to write",
+                       .doc = "the token file to write, also store://NAME/PATH",
                        .target = &options->out,
                        .completion = Completion::File}},
           .examples = {"trireme data import train.bin --tokenizer gpt2.json --out train.tok"},
           .run = [options](CommandIo& io) -> Result<int> {
             TRIREME_TRY_DONE(require(options->out, "--out"));
-            return exit_code_of(run_data_import(*options, io.out));
+            return with_stored_output(options->out, OutputRule::MayExist, io, [options, &io] {
+              return exit_code_of(run_data_import(*options, io));
+            });
           }};
 }
 
@@ -375,12 +400,14 @@ Command data_export_command() {
                       {.name = "out",
                        .letter = 'o',
                        .value_name = "FILE.bin",
-                       .doc = "the file to write",
+                       .doc = "the file to write, also store://NAME/PATH",
                        .target = &options->out,
                        .completion = Completion::File}},
           .run = [options](CommandIo& io) -> Result<int> {
             TRIREME_TRY_DONE(require(options->out, "--out"));
-            return exit_code_of(run_data_export(*options, io));
+            return with_stored_output(options->out, OutputRule::MayExist, io, [options, &io] {
+              return exit_code_of(run_data_export(*options, io));
+            });
           }};
 }
 

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/input_limits.h"
 #include "base/nearest_name.h"
 #include "base/units.h"
 #include "tokenizer/byte_tokenizer.h"
@@ -25,14 +26,20 @@ Result<TextFormat> parse_text_format(std::string_view name) {
                            nearest.empty() ? "" : "; did you mean '" + nearest + "'?")};
 }
 
-Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& name) {
+Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& name,
+                                                  const OpenInput& open_input) {
   if (name == "byte") return std::unique_ptr<Tokenizer>(std::make_unique<ByteTokenizer>());
   if (name.empty()) {
     return Error{
         ErrorKind::Usage,
         "no tokenizer is named; train one with `trireme tokenizer train`, or use \"byte\""};
   }
-  return load_tokenizer(name);
+  if (!is_url(name)) return load_tokenizer(name);
+  TRIREME_TRY(file, open_named(name, open_input));
+  TRIREME_TRY(text, file.read_all(limits::kTokenizerFileBytes));
+  auto tokenizer = parse_tokenizer(text);
+  if (!tokenizer.ok()) return with_context(tokenizer.error(), name);
+  return tokenizer;
 }
 
 int thread_count(int wanted) {

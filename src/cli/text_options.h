@@ -18,8 +18,10 @@ namespace trireme {
 // The names are "auto", "text", "lines", "jsonl" and "chat".
 Result<TextFormat> parse_text_format(std::string_view name);
 
-// `name` is "byte", which needs no file, or the path of a tokenizer.json.
-Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& name);
+// `name` is "byte", which needs no file, the path of a tokenizer.json, or a name of one that
+// `open_input` opens, such as store://NAME/PATH.
+Result<std::unique_ptr<Tokenizer>> open_tokenizer(const std::string& name,
+                                                  const OpenInput& open_input);
 
 // 0 means all cores.
 int thread_count(int wanted);

@@ -159,8 +159,10 @@ Status encode_with_special(const Tokenizer& tokenizer, TextReader& reader, Numbe
   });
 }
 
-Status decode_token_file(const Tokenizer& tokenizer, const std::string& path, std::ostream& out) {
-  TRIREME_TRY(file, TokenFile::open(path));
+Status decode_token_file(const Tokenizer& tokenizer, const TokenizerDecodeOptions& options,
+                         std::ostream& out) {
+  const std::string& path = options.input;
+  TRIREME_TRY(file, TokenFile::open_named(path, options.open_input));
   if (file.header().tokenizer_hash != tokenizer.hash()) {
     return Error{ErrorKind::Usage,
                  fmt::format("{} was made with the tokenizer {}, this one is {}", path,
@@ -197,8 +199,11 @@ Status decode_line(const Tokenizer& tokenizer, std::string_view line, int64_t& n
   }
 }
 
-Status decode_numbers(const Tokenizer& tokenizer, const std::string& path, std::ostream& out) {
-  TRIREME_TRY(reader, TextReader::open({.paths = {path}, .format = TextFormat::Lines}));
+Status decode_numbers(const Tokenizer& tokenizer, const TokenizerDecodeOptions& options,
+                      std::ostream& out) {
+  TRIREME_TRY(reader, TextReader::open({.paths = {options.input},
+                                        .format = TextFormat::Lines,
+                                        .open_input = options.open_input}));
   int64_t num_tokens = 0;
   for (bool more = true; more;) {
     TextBatch batch;
@@ -208,7 +213,7 @@ Status decode_numbers(const Tokenizer& tokenizer, const std::string& path, std::
     for (size_t end : batch.document_ends) {
       const std::string_view line = std::string_view(batch.text).substr(begin, end - begin);
       auto decoded = decode_line(tokenizer, line, num_tokens, out);
-      if (!decoded.ok()) return with_context(decoded.error(), path);
+      if (!decoded.ok()) return with_context(decoded.error(), options.input);
       begin = end;
     }
   }
@@ -269,7 +274,7 @@ Status run_tokenizer_train(const TokenizerTrainOptions& options, std::ostream& o
 
 Status run_tokenizer_encode(const TokenizerEncodeOptions& options, std::ostream& out,
                             std::ostream& err) {
-  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer));
+  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer, options.input.open_input));
   TRIREME_TRY(reader, TextReader::open(options.input));
   NumberLines lines(tokenizer->end_of_text(), options.end_of_text, out);
   if (options.special) return encode_with_special(*tokenizer, reader, lines, err);
@@ -285,14 +290,14 @@ Status run_tokenizer_encode(const TokenizerEncodeOptions& options, std::ostream&
 
 Status run_tokenizer_decode(const TokenizerDecodeOptions& options, std::ostream& out,
                             std::ostream&) {
-  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer));
-  return options.input.ends_with(".tok") ? decode_token_file(*tokenizer, options.input, out)
-                                         : decode_numbers(*tokenizer, options.input, out);
+  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer, options.open_input));
+  return options.input.ends_with(".tok") ? decode_token_file(*tokenizer, options, out)
+                                         : decode_numbers(*tokenizer, options, out);
 }
 
 Status run_tokenizer_check(const TokenizerCheckOptions& options, std::ostream& out,
                            std::ostream& err) {
-  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer));
+  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer, options.input.open_input));
   TRIREME_TRY(reader, TextReader::open(options.input));
   ThreadTeam team(thread_count(options.num_threads));
   TextEncoder encoder(*tokenizer, team);

@@ -33,6 +33,7 @@ struct TokenizerDecodeOptions {
   std::string tokenizer;  // "byte" or the path of a tokenizer.json
   // A token file (.tok), or numbers separated by white space; "-": standard input.
   std::string input = "-";
+  OpenInput open_input = {};  // opens names such as store://NAME/PATH
 };
 
 // `trireme tokenizer check TEXT...`: encodes, decodes and compares every byte.

@@ -23,6 +23,7 @@ std::string describe(const Tokenizer& tokenizer) {
 }  // namespace
 
 Status run_tokenizer_import(const TokenizerImportOptions& options, std::ostream& out) {
+  TRIREME_TRY_DONE(require_here(options.path));
   TRIREME_TRY_DONE(require_new(options.out));
   ForeignTokenizerOptions foreign{.end_of_text = options.end_of_text};
   if (!options.pre_tokenizer.empty()) {
@@ -38,13 +39,13 @@ Status run_tokenizer_import(const TokenizerImportOptions& options, std::ostream&
   return Done{};
 }
 
-Status run_tokenizer_export(const TokenizerExportOptions& options, std::ostream& out) {
-  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer));
+Status run_tokenizer_export(const TokenizerExportOptions& options, CommandIo& io) {
+  TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer, io.open_input));
   std::error_code error;
   std::filesystem::create_directories(options.out, error);
   if (error) return Error{ErrorKind::Damaged, options.out + ": " + error.message()};
   TRIREME_TRY_DONE(write_hugging_face_tokenizer(*tokenizer, options.seq_len, options.out));
-  out << options.out << ": " << describe(*tokenizer);
+  io.out << options.out << ": " << describe(*tokenizer);
   return Done{};
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "cli/command_io.h"
 
 namespace trireme {
 
@@ -23,6 +24,6 @@ struct TokenizerExportOptions {
   std::string out;  // output folder
   int64_t seq_len = 1024;
 };
-Status run_tokenizer_export(const TokenizerExportOptions& options, std::ostream& out);
+Status run_tokenizer_export(const TokenizerExportOptions& options, CommandIo& io);
 
 }  // namespace trireme

@@ -155,8 +155,8 @@ Result<ForeignTokenLayout> read_foreign_layout(const std::string& path,
 }
 
 Result<TokenFileHeader> import_tokens(const std::string& path, const TokenMeaning& meaning,
-                                      const std::string& out) {
-  TRIREME_TRY(foreign, ForeignFile::open(path));
+                                      const std::string& out, const OpenInput& open_input) {
+  TRIREME_TRY(foreign, ForeignFile::open(path, open_input));
   const uint64_t hash = meaning.tokenizer == nullptr ? 0 : meaning.tokenizer->hash();
   TRIREME_TRY(writer, TokenFileWriter::create(out, meaning.vocab_size, hash));
   const std::vector<int64_t> piece_bytes = piece_bytes_of(meaning.tokenizer);

@@ -43,7 +43,7 @@ struct TokenMeaning {
 
 // Makes a token file and compares it with the original.
 Result<TokenFileHeader> import_tokens(const std::string& path, const TokenMeaning& meaning,
-                                      const std::string& out);
+                                      const std::string& out, const OpenInput& open_input = {});
 // Infeasible if a token does not fit the format, or there are more tokens than it can count.
 Status export_tokens(const TokenFile& file, ForeignTokens format, const std::string& out);
 

@@ -99,6 +99,7 @@ uint64_t Preparation::inputs_hash() const {
     const auto changed = fs::last_write_time(file.path, failure).time_since_epoch().count();
     all +=
         fmt::format("\n{} {} {} {}", file.path, static_cast<int>(file.format), file.bytes, changed);
+    if (file.checksum != 0) all += fmt::format(" {}", file.checksum);
   }
   return hash64(all);
 }

@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <numeric>
 
+#include "base/hash.h"
 #include "base/philox.h"
 #include "data/baselines.h"
 #include "data/synthetic_source.h"
@@ -115,6 +118,46 @@ TEST(ValSplit, HoldsOutItsFractionOfEveryStretch) {
     }
   }
   EXPECT_FALSE(ValSplit(3, 0.0).holds_out(0));
+}
+
+// Text of a store. Its length does not show that it was replaced, but its checksum does.
+class StoredText : public InputBytes {
+ public:
+  explicit StoredText(std::string text) : text_(std::move(text)) {}
+  int64_t bytes() const override { return int64_t(text_.size()); }
+  Status read(int64_t offset, std::span<std::byte> out) const override {
+    std::memcpy(out.data(), text_.data() + offset, out.size());
+    return Done{};
+  }
+  void will_read(int64_t, int64_t) const override {}
+  uint64_t checksum() const override { return hash64(text_); }
+
+ private:
+  const std::string text_;
+};
+
+TEST_F(PrepareTest, ATextOfAStoreIsResumedUnlessItWasReplaced) {
+  std::string text = json_documents(3000);
+  const auto prepare_from_store = [&](const std::string& out, bool stops) {
+    PrepareOptions options{
+        .input = {.paths = {"store://demo/a.jsonl"}}, .out = path(out), .block_bytes = 50000};
+    options.input.open_input = [&](const std::string& name) -> Result<InputFile> {
+      return InputFile(name, std::make_shared<StoredText>(text));
+    };
+    if (stops) options.stop = [] { return true; };
+    return run(options);
+  };
+  ASSERT_TRUE(prepare_from_store("whole", false).ok());
+  ASSERT_FALSE(prepare_from_store("out", true).ok());
+  const auto resumed = prepare_from_store("out", false);
+  ASSERT_TRUE(resumed.ok()) << resumed.error().message;
+  EXPECT_TRUE(resumed->was_resumed);
+  EXPECT_EQ(*read_text_file(path("out/train.tok")), *read_text_file(path("whole/train.tok")));
+  ASSERT_FALSE(prepare_from_store("replaced", true).ok());
+  text[text.find("document") + 1] = 'O';
+  const auto replaced = prepare_from_store("replaced", false);
+  ASSERT_TRUE(replaced.ok()) << replaced.error().message;
+  EXPECT_FALSE(replaced->was_resumed);
 }
 
 // The preparation is stopped after any block, either by `stop` or by a kill that leaves more in the

@@ -82,7 +82,8 @@ Status add_file(const fs::path& path, const TextInput& input, std::vector<TextFi
 Status add_named(const std::string& name, const TextInput& input, std::vector<TextFile>& files) {
   if (!input.is_binary_read) TRIREME_TRY_DONE(check_extension(unpacked_name(name)));
   TRIREME_TRY(file, open_named(name, input.open_input));
-  files.push_back({name, format_of(name, input.format), file.bytes(), compression_of(name)});
+  files.push_back({name, format_of(name, input.format), file.bytes(), compression_of(name),
+                   file.known_checksum()});
   return Done{};
 }
 

@@ -39,6 +39,7 @@ struct TextFile {
   TextFormat format = TextFormat::Text;
   int64_t bytes = -1;  // on disk; -1: unknown before the end
   Compression compression = Compression::None;
+  uint64_t checksum = 0;  // of a file that is not on this machine (InputFile::known_checksum)
 };
 
 // Reads documents in blocks, so memory does not depend on the size of the input. Bytes are kept as

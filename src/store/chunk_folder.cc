@@ -6,81 +6,21 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/bounded_json.h"
-#include "base/file.h"
 #include "base/hash.h"
-#include "base/json_text.h"
-#include "base/sealed_json.h"
+#include "store/chunk_format.h"
 #include "store/disk_file.h"
+#include "store/folder_identity.h"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kIdentityFile = "store.json";
-constexpr int64_t kMostIdentityBytes = 4096;
-
-struct ChunkHeader {
-  std::array<char, 8> magic = {'t', 'r', 'i', 'r', 'c', 'h', 'k', '1'};
-  uint64_t store = 0;
-  uint64_t block = 0;
-  int32_t chunk = 0;
-  uint32_t piece_bytes = 0;  // 0: there are no checksums of pieces
-  uint64_t bytes = 0;
-  uint64_t checksum = 0;         // hash64 of the bytes that follow
-  uint64_t pieces_checksum = 0;  // hash64 of the checksums of pieces behind them
-  uint64_t header_checksum = 0;  // hash64 of everything above
-};
-static_assert(sizeof(ChunkHeader) == 64);
-
-std::span<const std::byte> bytes_of_header(const ChunkHeader& header) {
-  return std::as_bytes(std::span(&header, 1));
-}
-
-ChunkHeader header_of(uint64_t store, ChunkName name, uint64_t bytes, uint64_t checksum,
-                      uint32_t piece_bytes, uint64_t pieces_checksum) {
-  ChunkHeader header{.store = store, .block = name.block, .chunk = name.chunk};
-  header.piece_bytes = piece_bytes;
-  header.bytes = bytes;
-  header.checksum = checksum;
-  header.pieces_checksum = pieces_checksum;
-  header.header_checksum =
-      hash64(bytes_of_header(header).first(offsetof(ChunkHeader, header_checksum)));
-  return header;
-}
-
-// The seed is the number of the piece, so that a piece in a wrong place does not match.
-uint64_t piece_checksum(uint64_t number, std::span<const std::byte> piece) {
-  return hash64(piece, number);
-}
-
-struct ChunkChecksums {
-  uint64_t whole = 0;
-  std::vector<uint64_t> pieces;  // empty for a chunk of one piece
-};
-
-ChunkChecksums checksums_of(std::span<const std::byte> bytes) {
-  if (bytes.size() <= kChunkPieceBytes) return {hash64(bytes), {}};
-  ChunkChecksums checksums;
-  Hasher64 whole;
-  for (size_t begin = 0; begin < bytes.size(); begin += kChunkPieceBytes) {
-    const auto piece =
-        bytes.subspan(begin, std::min<size_t>(kChunkPieceBytes, bytes.size() - begin));
-    whole.update(piece);
-    checksums.pieces.push_back(piece_checksum(checksums.pieces.size(), piece));
-  }
-  checksums.whole = whole.digest();
-  return checksums;
-}
 
 // Reads from `offset` on until `bytes` are full or the file ends. Returns the number of bytes, or
 // -1.
@@ -109,43 +49,6 @@ std::optional<ChunkName> parse_name(const std::string& file) {
 }
 
 }  // namespace
-
-Status write_identity(const std::string& folder, const FolderIdentity& identity,
-                      DiskFaults* faults) {
-  const nlohmann::ordered_json json = {{"store", hex64(identity.store)},
-                                       {"name", identity.store_name},
-                                       {"server", identity.server},
-                                       {"incarnation", identity.incarnation}};
-  return replace_file(folder + "/" + kIdentityFile, seal_json(json_text(json)), faults);
-}
-
-Result<FolderIdentity> read_identity(const std::string& folder) {
-  const std::string path = folder + "/" + kIdentityFile;
-  TRIREME_TRY(text, read_text_file(path, kMostIdentityBytes));
-  if (const Status seal = check_seal(text); !seal.ok()) return with_context(seal.error(), path);
-  TRIREME_TRY(json, parse_bounded_json(text));
-  FolderIdentity identity;
-  try {
-    const auto store = json.at("store").get<std::string>();
-    std::from_chars(store.data(), store.data() + store.size(), identity.store, 16);
-    identity.store_name = json.at("name").get<std::string>();
-    identity.server = json.at("server").get<std::string>();
-    identity.incarnation = json.at("incarnation").get<uint64_t>();
-  } catch (const nlohmann::json::exception& error) {
-    return damaged(path + ": " + json_problem(error.what()));
-  }
-  return identity;
-}
-
-bool is_empty_folder(const std::string& folder) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) return false;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().filename() != "lost+found") return false;
-  }
-  return !error;
-}
 
 std::string ChunkFolder::path_of(ChunkName name) const {
   return fmt::format("{}/chunks/{:02x}/{:016x}.{}", folder_, hash64(hex64(name.block)) & 255,
@@ -233,8 +136,7 @@ ChunkRead ChunkFolder::open_file(ChunkName name, OpenChunk& chunk) const {
     const bool has_no_file = errno == ENOENT;
     const std::string why = fmt::format("{}: cannot open: {}", path, std::strerror(errno));
     // A folder that is gone as a whole may be mounted again.
-    const bool is_missing =
-        has_no_file && ::access((folder_ + "/" + kIdentityFile).c_str(), R_OK) == 0;
+    const bool is_missing = has_no_file && ::access(identity_path(folder_).c_str(), R_OK) == 0;
     return {is_missing ? ChunkState::Missing : ChunkState::Unreadable, why};
   }
   const ssize_t got = read_fully(chunk.fd, 0, std::as_writable_bytes(std::span(&chunk.header, 1)));

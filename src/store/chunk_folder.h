@@ -13,21 +13,6 @@
 
 namespace trireme {
 
-// The store and the server to which a folder belongs. The file FOLDER/store.json has it.
-struct FolderIdentity {
-  uint64_t store = 0;
-  std::string store_name;
-  std::string server;
-  uint64_t incarnation = 1;
-  bool operator==(const FolderIdentity&) const = default;
-};
-Status write_identity(const std::string& folder, const FolderIdentity& identity,
-                      DiskFaults* faults);
-// Returns an error if the folder has no store.json, or a damaged one.
-Result<FolderIdentity> read_identity(const std::string& folder);
-// True if the folder exists and has at most the folder lost+found, which file systems make.
-bool is_empty_folder(const std::string& folder);
-
 // The chunks in the folder of one disk. Each is a file with a header of 64 bytes, the bytes of the
 // chunk, and the checksums of its pieces. Older files have none of these, so that such a chunk is
 // read as a whole. A file that was not written to its end has a wrong checksum, so it counts as

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/remove_folder.h"
-#include "store/chunk_folder.h"
+#include "store/folder_identity.h"
 
 namespace trireme {
 namespace {

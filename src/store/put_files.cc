@@ -10,22 +10,18 @@
 #include <cstring>
 #include <deque>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "comm/tcp/socket.h"
 #include "store/block_writer.h"
 #include "store/placement.h"
+#include "store/writer_lease.h"
 
 namespace trireme {
 namespace {
 
 constexpr size_t kBlocksInFlight = 3;
 constexpr size_t kFilesOfGroup = 4096;
-
-// When the next renewal is due, so that one may fail or come late.
-Deadline renewal_of(const Store& store) { return Deadline::after(store.lease_s() / 6); }
-
-Deadline renewal_after_failure(const Store& store) { return Deadline::after(store.lease_s() / 60); }
 
 // Writes the files of one group into blocks.
 class GroupWriter {
@@ -35,6 +31,9 @@ class GroupWriter {
         overview_(overview),
         tokens_(tokens),
         token_(tokens.front()),
+        lease_(
+            store.lease_s(), [this](double deadline_s) { return renew(deadline_s); },
+            [] { return double(monotonic_ns()) * 1e-9; }),
         block_bytes_(size_t(store.code().num_data) * overview.facts.most_chunk_bytes) {}
 
   // Appends a file and returns its record without a token.
@@ -110,15 +109,12 @@ class GroupWriter {
   }
 
   // In a store of servers the tokens are leased. In folders the lock says that a writer is alive.
-  Status renew_tokens() {
-    if (!store_.is_shared() || renewal_.left_ms() > 0) return Done{};
+  Status renew_tokens() { return store_.is_shared() ? lease_.renew_if_due() : Status(Done{}); }
+
+  Status renew(double deadline_s) {
     MetadataCommand renew{.kind = CommandKind::Renew};
     renew.tokens = tokens_;
-    const Status renewed = store_.change(std::move(renew));
-    if (!renewed.ok() && renewed.error().kind == ErrorKind::Usage) return renewed;
-    // The metadata may only be out of reach for a while, so a failure is no end of the write.
-    renewal_ = renewed.ok() ? renewal_of(store_) : renewal_after_failure(store_);
-    return Done{};
+    return store_.change(std::move(renew), deadline_s);
   }
 
   // Starts to write the block that was filled.
@@ -153,7 +149,7 @@ class GroupWriter {
   Overview overview_;
   const std::vector<uint64_t> tokens_;
   const uint64_t token_;  // the first one, which numbers the blocks
-  Deadline renewal_ = renewal_of(store_);
+  WriterLease lease_;
   const size_t block_bytes_;
   BufferPool pool_;
   std::shared_ptr<BlockBuffer> buffer_;  // being filled

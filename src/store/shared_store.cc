@@ -14,7 +14,6 @@ namespace {
 
 constexpr double kDescribeS = 2.0;
 constexpr double kAssignS = 10.0;
-constexpr double kMetadataS = 60.0;
 
 size_t num_log_servers(size_t num_servers) {
   if (num_servers >= 5) return 5;
@@ -33,7 +32,7 @@ Result<ServerDescription> description_of(StorePeer& peer) {
 
 Result<Overview> overview_of(RemoteLog& log) {
   TRIREME_TRY(answer, log.query(pack_question({.kind = QuestionKind::Overview}),
-                                Deadline::after(kMetadataS)));
+                                Deadline::after(Store::kMetadataS)));
   return unpack_overview(answer.bytes);
 }
 
@@ -95,7 +94,7 @@ Result<std::vector<ServerDescription>> describe_free_servers(const Peers& peers)
 }
 
 Status apply_create(RemoteLog log, const MetadataCommand& create) {
-  TRIREME_TRY(answer, log.apply(pack_command(create), Deadline::after(kMetadataS)));
+  TRIREME_TRY(answer, log.apply(pack_command(create), Deadline::after(Store::kMetadataS)));
   TRIREME_TRY(tokens, unpack_tokens(answer.bytes));
   static_cast<void>(tokens);
   return Done{};

@@ -58,7 +58,7 @@ class SharedStore : public testing::Test {
     addresses_[server] = servers_[server]->address();
   }
   // Serves the folder as `trireme store serve` does. The process tells its address through a pipe.
-  void start_process(size_t server) {
+  void start_process(size_t server, const std::string& join = "") {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
     const pid_t pid = ::fork();
@@ -70,7 +70,7 @@ class SharedStore : public testing::Test {
         ::close(std::exchange(ends[1], -1));
       };
       const Status served = serve_disk(
-          options_of(server), [] { return false; }, tell);
+          options_of(server, join), [] { return false; }, tell);
       ::_exit(served.ok() ? 0 : 1);
     }
     ::close(ends[1]);

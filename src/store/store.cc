@@ -8,6 +8,7 @@
 
 #include "comm/tcp/socket.h"
 #include "store/chunk_folder.h"
+#include "store/folder_identity.h"
 #include "store/folder_undo.h"
 #include "store/mirrored_log.h"
 #include "store/mount_point.h"
@@ -15,7 +16,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kDeadlineS = 60.0;
 // After so long, a server that fails to remove chunks is left to a later collection.
 constexpr double kGarbageS = 10.0;
 
@@ -97,7 +97,7 @@ Status Store::create(const StoreFile& file, const std::vector<std::string>& doma
   TRIREME_TRY_DONE(MirroredLog::create(file.dirs, options.faults));
   Metadata metadata;
   TRIREME_TRY(log, MirroredLog::open(file.dirs, rules_of(file), metadata, options.faults));
-  TRIREME_TRY(answer, log->apply(pack_command(create), Deadline::after(kDeadlineS)));
+  TRIREME_TRY(answer, log->apply(pack_command(create), Deadline::after(kMetadataS)));
   TRIREME_TRY(tokens, unpack_tokens(answer.bytes));
   static_cast<void>(tokens);
   undo.keep();
@@ -243,28 +243,28 @@ Status Store::take_in_replaced(const Overview& overview) {
   return Done{};
 }
 
-Result<std::vector<uint64_t>> Store::command(MetadataCommand command) {
+Result<std::vector<uint64_t>> Store::command(MetadataCommand command, double deadline_s) {
   if (options_.access == StoreAccess::Read) return usage("the store is open for reading");
   command.number = drawn_number();
   if (maintains(command.kind) && is_shared()) command.tokens = {maintainer_};
-  TRIREME_TRY(answer, log_->apply(pack_command(command), Deadline::after(kDeadlineS)));
+  TRIREME_TRY(answer, log_->apply(pack_command(command), Deadline::after(deadline_s)));
   return unpack_tokens(answer.bytes);
 }
 
-Status Store::change(MetadataCommand command) {
-  Result<std::vector<uint64_t>> tokens = this->command(std::move(command));
+Status Store::change(MetadataCommand command, double deadline_s) {
+  Result<std::vector<uint64_t>> tokens = this->command(std::move(command), deadline_s);
   if (!tokens.ok()) return tokens.error();
   return Done{};
 }
 
 Result<Overview> Store::overview(int first_server) {
   const MetadataQuestion question{.kind = QuestionKind::Overview, .number = uint64_t(first_server)};
-  TRIREME_TRY(answer, log_->query(pack_question(question), Deadline::after(kDeadlineS)));
+  TRIREME_TRY(answer, log_->query(pack_question(question), Deadline::after(kMetadataS)));
   return unpack_overview(answer.bytes);
 }
 
 Result<FileAnswer> Store::ask(const MetadataQuestion& question) {
-  TRIREME_TRY(answer, log_->query(pack_question(question), Deadline::after(kDeadlineS)));
+  TRIREME_TRY(answer, log_->query(pack_question(question), Deadline::after(kMetadataS)));
   return unpack_files(answer.bytes);
 }
 

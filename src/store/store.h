@@ -65,10 +65,12 @@ class Store {
   WorkQueue& queue() { return work_; }
   ReadTimes& read_times() { return read_times_; }
 
+  // How long a command waits for an answer of the metadata, in seconds.
+  static constexpr double kMetadataS = 60.0;
   // Gives the command a number of its own and applies it.
-  Result<std::vector<uint64_t>> command(MetadataCommand command);
+  Result<std::vector<uint64_t>> command(MetadataCommand command, double deadline_s = kMetadataS);
   // The same for a command that has no tokens as its answer.
-  Status change(MetadataCommand command);
+  Status change(MetadataCommand command, double deadline_s = kMetadataS);
   // With the garbage of this server and of those behind it.
   Result<Overview> overview(int first_server = 0);
   Result<FileAnswer> ask(const MetadataQuestion& question);

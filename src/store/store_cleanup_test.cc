@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "store/chunk_folder.h"
+#include "store/folder_identity.h"
 #include "store/folder_undo.h"
 #include "store/store_fixture.h"
 

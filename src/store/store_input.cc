@@ -48,6 +48,7 @@ class StoreInput : public InputBytes {
   StoreInput(const StoreInput&) = delete;
 
   int64_t bytes() const override { return bytes_; }
+  uint64_t checksum() const override { return checksum_; }
 
   Status read(int64_t offset, std::span<std::byte> out) const override {
     if (offset < 0 || int64_t(out.size()) > bytes_ - offset) {

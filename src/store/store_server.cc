@@ -144,8 +144,11 @@ Status StoreServer::join_store(bool is_known) {
     return usage(options_.join + " belongs to no store yet; create one, or start without --join");
   }
   if (is_known && store != description_.identity.store) {
-    return usage(
-        fmt::format("{} belongs to another store than {}", options_.folder, options_.join));
+    return usage(fmt::format(
+        "{} has a disk of the store {}, and {} serves the store {}; empty the folder "
+        "to let it join {}, or name a server of {} with --join",
+        options_.folder, description_.identity.store_name, options_.join,
+        theirs.identity.store_name, theirs.identity.store_name, description_.identity.store_name));
   }
   // A server that kept metadata has lost its votes with the old disk. If it voted again without
   // them, an acknowledged command could be lost. So it keeps none on the new disk.

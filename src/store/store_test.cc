@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "store/buffer_pool.h"
-#include "store/chunk_folder.h"
+#include "store/folder_identity.h"
 #include "store/mount_point.h"
 #include "store/store_fixture.h"
 #include "store/store_status.h"

@@ -10,8 +10,8 @@
 #include "base/result.h"
 #include "comm/tcp/socket.h"
 #include "raft/log_format.h"
-#include "store/chunk_folder.h"
 #include "store/chunk_target.h"
+#include "store/folder_identity.h"
 
 // What the servers of a store and their clients send each other over TCP. A frame is
 //
