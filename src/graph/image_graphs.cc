@@ -32,7 +32,7 @@ ValueId bottleneck(GraphBuilder& g, const ImageBlock& block, ValueId x) {
                         g.convolution("conv" + number, from, filters, window, false));
   };
   const ImageWindow middle{.size = block.size, .stride = block.stride, .padding = block.padding};
-  ValueId h = g.activation(normed("1", x, block.inner, {}));
+  ValueId h = g.activation(normed("1", x, block.reduced, {}));
   h = g.activation(normed("2", h, block.inner, middle));
   h = normed("3", h, block.filters, {});
   const bool keeps_shape = block.stride == 1 && block.channels == block.filters;

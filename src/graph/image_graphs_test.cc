@@ -56,6 +56,32 @@ TEST(ImageGraphs, TheKnownNetsHaveTheParametersAndFlopsThatArePublished) {
   }
 }
 
+// With 33 layers and no wider channels it is ResNet-101, of which torchvision prints the count. The
+// nets of Alpa (Zheng et al. 2022) are named by their sizes, which are rounded.
+TEST(ImageGraphs, WideResNetsOfOtherDepthsAndChannelsHaveTheirPublishedSizes) {
+  EXPECT_EQ(trained_params(net(ModelFamily::WideResNet, 33, 224)), 44'549'160);
+  struct Known {
+    int64_t layers, base_channels, width_factor;
+    double params;
+  };
+  for (const Known& known : {Known{16, 160, 2, 250e6}, Known{16, 224, 2, 500e6},
+                             Known{16, 320, 2, 1e9}, Known{16, 448, 2, 2e9}, Known{16, 640, 2, 4e9},
+                             Known{16, 320, 16, 6.8e9}, Known{33, 320, 16, 13e9}}) {
+    ModelConfig config;
+    config.family = ModelFamily::WideResNet;
+    config.layers = known.layers;
+    config.base_channels = known.base_channels;
+    config.width_factor = known.width_factor;
+    config.widen_first_conv = false;
+    config.image_size = 224;
+    config.vocab_size = 1024;
+    config.seq_len = 1;
+    const Result<ModelSpec> model = resolve_model(config, 0);
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    EXPECT_NEAR(double(trained_params(*model)) / known.params, 1.0, 0.03) << known.params;
+  }
+}
+
 // Kinds of layers are found from blocks, and layers of one kind have one graph.
 TEST(ImageGraphs, LayersOfOneKindHaveTheSameGraphAndNeighbouringKindsAnother) {
   for (const ModelSpec& model :

@@ -11,6 +11,7 @@
 
 #include "checkpoint/convert.h"
 #include "checkpoint/safetensors_writer.h"
+#include "schema/image_net.h"
 
 namespace trireme {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 constexpr const char* kImageSizeKey = "trireme.image_size";
 constexpr int64_t kUsualImageSize = 224;
 constexpr int kGroups = 4;
-constexpr int64_t kBlocksOfGroup[kGroups] = {3, 4, 6, 3};
+constexpr int64_t kUsualChannels = 64;
 
 // A tensor of the file and the parameter that holds its elements. Filters are [filter, channel,
 // row, column] in the file and [filter, row, column, channel] here; other tensors are alike.
@@ -34,10 +35,9 @@ struct TorchTensor {
   }
 };
 
-std::string block_name(int64_t block) {
-  int group = 0;
-  while (block >= kBlocksOfGroup[group]) block -= kBlocksOfGroup[group++];
-  return fmt::format("layer{}.{}.", group + 1, block);
+std::string block_name(int64_t layers, int64_t layer) {
+  const ResNetPlace place = resnet_place(layers, layer);
+  return fmt::format("layer{}.{}.", place.group + 1, place.block);
 }
 
 // The tensors of the file in the order of our parameters, of which Weights has the shapes.
@@ -56,7 +56,8 @@ class TensorList {
   Shape shape(const std::string& param) const { return weights_.shape_of(param); }
 
   void add_block(int64_t block) {
-    const std::string theirs = block_name(block), ours = fmt::format("layers.{}.", block);
+    const std::string theirs = block_name(weights_.model().layers, block),
+                      ours = fmt::format("layers.{}.", block);
     for (const int number : {1, 2, 3}) {
       conv(fmt::format("{}conv{}", theirs, number), fmt::format("{}conv{}", ours, number),
            number == 2 ? 3 : 1);
@@ -115,13 +116,19 @@ class ResNetHeader {
     ModelConfig config;
     TRIREME_TRY(blocks, num_blocks());
     TRIREME_TRY(channels, extent("conv1.weight", 4, 1));
-    TRIREME_TRY(inner, extent("layer1.0.conv1.weight", 4, 0));
+    TRIREME_TRY(base, extent("conv1.weight", 4, 0));
+    TRIREME_TRY(reduced, extent("layer1.0.conv1.weight", 4, 0));
+    TRIREME_TRY(inner, extent("layer1.0.conv2.weight", 4, 0));
     TRIREME_TRY(classes, extent("fc.weight", 2, 0));
     config.layers = blocks;
     config.image_channels = channels;
     config.vocab_size = classes;
-    config.width_factor = std::max<int64_t>(1, inner / 64);
-    config.family = config.width_factor == 1 ? ModelFamily::ResNet50 : ModelFamily::WideResNet;
+    config.width_factor = std::max<int64_t>(1, inner / std::max<int64_t>(1, base));
+    config.widen_first_conv = reduced == inner;
+    config.base_channels = base == kUsualChannels ? 0 : base;
+    const bool is_usual = config.width_factor == 1 && config.base_channels == 0 &&
+                          config.widen_first_conv && blocks <= kBlocksOfResNet50;
+    config.family = is_usual ? ModelFamily::ResNet50 : ModelFamily::WideResNet;
     config.seq_len = 1;
     config.image_size = kUsualImageSize;
     const auto written = header_.metadata.find(kImageSizeKey);
@@ -133,20 +140,19 @@ class ResNetHeader {
 
  private:
   Result<int64_t> num_blocks() const {
-    int64_t total = 0;
-    bool is_last = false;
+    int64_t blocks[kGroups] = {}, total = 0;
     for (int group = 0; group < kGroups; ++group) {
-      int64_t blocks = 0;
-      while (has(fmt::format("layer{}.{}.conv1.weight", group + 1, blocks))) ++blocks;
-      const int64_t most = kBlocksOfGroup[group];
-      if (blocks > most || (is_last && blocks > 0)) {
-        return infeasible(
-            fmt::format("{}: layer{} has {} blocks; what is read are the 3, 4, 6 and 3 blocks of "
-                        "ResNet-50, or the first ones of them",
-                        path_, group + 1, blocks));
-      }
-      is_last = is_last || blocks < most;
-      total += blocks;
+      while (has(fmt::format("layer{}.{}.conv1.weight", group + 1, blocks[group]))) ++blocks[group];
+      total += blocks[group];
+    }
+    int64_t usual[kGroups] = {};
+    for (int64_t layer = 0; layer < total; ++layer) ++usual[resnet_place(total, layer).group];
+    for (int group = kGroups; group-- > 0;) {
+      if (blocks[group] == usual[group]) continue;
+      return infeasible(fmt::format(
+          "{}: layer{} has {} blocks; what is read are the 3, 4, 6 and 3 blocks of ResNet-50, the "
+          "first ones of them, or the 3, 4, 23 and 3 blocks of ResNet-101",
+          path_, group + 1, blocks[group]));
     }
     return total;
   }

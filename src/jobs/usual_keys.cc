@@ -25,6 +25,8 @@ constexpr KeyPair kUsualPairs[] = {
     {"model.image_size", Say::Only, {}, "0", kNoImages},
     {"model.image_channels", Say::Only, {}, "3", kNoImages},
     {"model.width_factor", Say::Only, {}, "1", kNoImages},
+    {"model.base_channels", Say::Only, {}, "0", kNoImages},
+    {"model.widen_first_conv", Say::Only, {}, "true", kNoImages},
     {"batch.global_tokens", Say::Code},
     {"optim.muon_momentum", Say::Tuning},
     {"optim.qk_clip", Say::Only, {}, "0.0", "no head is scaled there"},

@@ -7,7 +7,8 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kFirstChannels = 16;  // of a conv_net
+// Channels of the first convolution, if the configuration does not say them.
+constexpr int64_t kConvNetChannels = 16, kResNetChannels = 64;
 constexpr int64_t kMostDoublings = 12;
 
 // What a block adds to the images that it is given. `size` 0: dense.
@@ -54,23 +55,26 @@ ImageBlock of_vgg16(int64_t block) {
   return ends_group ? with_pool(made, 2, 2) : made;
 }
 
-// Groups of 3, 4, 6 and 3 bottlenecks (He et al. 2016). The inner channels of wide_resnet are
+// Groups of bottlenecks (He et al. 2016), block by block. The inner channels of wide_resnet are
 // wider (Zagoruyko and Komodakis 2016). The window with the stride is the 3 x 3 one.
-ImageBlock of_resnet(int64_t block, int64_t width_factor) {
-  if (block == 0) return with_pool(with_norm(convolution(64, 7, 2, 3)), 3, 2, 1);
-  constexpr int64_t kEnds[] = {3, 7, 13, 16};
-  int64_t group = 0;
-  while (group < 3 && block > kEnds[group]) ++group;
-  const bool is_first = group > 0 && block == kEnds[group - 1] + 1;
-  ImageBlock made = with_norm(convolution(int64_t{256} << group, 3, is_first ? 2 : 1, 1));
+ImageBlock of_resnet(const ModelSpec& model, int64_t block) {
+  const int64_t base = model.base_channels;
+  const int64_t wide = model.family == ModelFamily::WideResNet ? model.width_factor : 1;
+  if (block == 0) return with_pool(with_norm(convolution(base, 7, 2, 3)), 3, 2, 1);
+  const ResNetPlace place = resnet_place(model.layers, block - 1);
+  const bool halves = place.group > 0 && place.block == 0;
+  const int64_t channels = base << place.group;
+  ImageBlock made = with_norm(convolution(4 * channels, 3, halves ? 2 : 1, 1));
   made.kind = BlockKind::Bottleneck;
-  made.inner = (int64_t{64} << group) * width_factor;
+  made.reduced = channels * (model.widen_first_conv ? wide : 1);
+  made.inner = channels * wide;
   return made;
 }
 
-ImageBlock of_conv_net(int64_t block, int64_t width_factor) {
+ImageBlock of_conv_net(const ModelSpec& model, int64_t block) {
   const int64_t doublings = std::clamp<int64_t>(block, 0, kMostDoublings);
-  ImageBlock made = with_norm(convolution((kFirstChannels * width_factor) << doublings, 3, 1, 1));
+  const int64_t filters = (model.base_channels * model.width_factor) << doublings;
+  ImageBlock made = with_norm(convolution(filters, 3, 1, 1));
   if (block > 0) made.pool_before = 2;
   return made;
 }
@@ -82,15 +86,24 @@ ImageBlock of_family(const ModelSpec& model, int64_t block) {
     case ModelFamily::Vgg16:
       return of_vgg16(block);
     case ModelFamily::ResNet50:
-      return of_resnet(block, 1);
     case ModelFamily::WideResNet:
-      return of_resnet(block, model.width_factor);
+      return of_resnet(model, block);
     default:
-      return of_conv_net(block, model.width_factor);
+      return of_conv_net(model, block);
   }
 }
 
 }  // namespace
+
+ResNetPlace resnet_place(int64_t layers, int64_t layer) {
+  const int64_t more = std::max<int64_t>(0, layers - kBlocksOfResNet50);
+  const int64_t blocks[] = {3, 4, 6 + more, 3};
+  ResNetPlace place{0, layer};
+  while (place.group < 3 && place.block >= blocks[place.group]) {
+    place.block -= blocks[place.group++];
+  }
+  return place;
+}
 
 int64_t ImageBlock::out(int64_t extent) const {
   if (kind == BlockKind::Dense) return 1;
@@ -154,7 +167,11 @@ int64_t layers_of_family(ModelFamily family, int64_t configured) {
 void make_image_net(const ModelConfig& config, ModelSpec& model) {
   model.image_size = config.image_size;
   model.image_channels = config.image_channels;
+  const bool is_conv_net = config.family == ModelFamily::ConvNet;
   model.width_factor = config.width_factor;
+  model.base_channels = is_conv_net ? kConvNetChannels : kResNetChannels;
+  if (config.base_channels > 0) model.base_channels = config.base_channels;
+  model.widen_first_conv = config.widen_first_conv;
   model.seq_len = 1;
   model.heads = model.kv_heads = model.head_dim = model.v_head_dim = 1;
   model.mlp = MlpType::Relu;
@@ -163,7 +180,7 @@ void make_image_net(const ModelConfig& config, ModelSpec& model) {
   model.rope = true;  // there are no learned positions
   model.tied_head = false;
   model.final_norm = false;
-  if (model.layers < 1 || model.layers > kMostDoublings + 4 || model.image_size < 1) return;
+  if (model.layers < 1 || model.layers > kMostResNetLayers || model.image_size < 1) return;
   const ImageBlock head = block_of(model, model.layers + 1);
   model.d_model = averages_before_head(model) ? head.channels : head.features();
   model.d_ff = model.d_model;

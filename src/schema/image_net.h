@@ -21,7 +21,8 @@ struct ImageBlock {
   BlockKind kind = BlockKind::Convolution;
   int64_t height = 0, width = 0, channels = 0;  // of an image that it reads; 1 x 1: features
   int64_t filters = 0;                          // channels of what it makes
-  int64_t inner = 0;                            // Bottleneck: channels between
+  int64_t reduced = 0;                          // Bottleneck: of the first convolution,
+  int64_t inner = 0;                            // and of the second
   int64_t size = 1, stride = 1, padding = 0;    // of the convolution's window
   bool has_norm = false;
   int64_t pool_before = 0;                                   // window and stride; 0: none
@@ -45,8 +46,17 @@ int64_t largest_border(const ModelSpec& model);
 // The head averages every channel over the image before it classifies.
 bool averages_before_head(const ModelSpec& model);
 
-// Number of layers of the family. A conv_net has as many as the configuration says, and a ResNet so
-// many of the 16 blocks of ResNet-50.
+// The group of a ResNet's layer and its number in the group. The groups have 3, 4, 6 and 3 blocks;
+// with more than 16 layers the third has more, as in ResNet-101 (33 layers). A net of fewer has the
+// first of them.
+struct ResNetPlace {
+  int group = 0;
+  int64_t block = 0;
+};
+ResNetPlace resnet_place(int64_t layers, int64_t layer);
+inline constexpr int64_t kBlocksOfResNet50 = 16, kMostResNetLayers = 33;
+
+// Number of layers of the family. A conv_net and a ResNet have as many as the configuration says.
 int64_t layers_of_family(ModelFamily family, int64_t configured);
 
 // What losses, FLOPs and speeds of a model are counted by: "token" or "image".

@@ -142,6 +142,12 @@ void add_model_fields(FieldList& list, ModelConfig& model) {
   list.add("width_factor", model.width_factor, kResults,
            "conv_net: factor of the channels of every layer, which are 16, 32, ... ; wide_resnet: "
            "factor of the inner channels of every block");
+  list.add("base_channels", model.base_channels, kResults,
+           "conv_net, wide_resnet: channels of the first convolution, to which those of all other "
+           "layers are in proportion; 0: 16 of a conv_net, 64 of a wide_resnet");
+  list.add("widen_first_conv", model.widen_first_conv, kResults,
+           "wide_resnet: width_factor counts for the channels of the first convolution of a block, "
+           "too, as in torchvision; false: only for those of the 3 x 3 convolution, as in Alpa");
 }
 
 }  // namespace trireme

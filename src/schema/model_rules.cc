@@ -273,13 +273,24 @@ double most_parameters(const ModelSpec& model) {
 // A net of images has its shapes from its family; keys of a transformer that other rules read must
 // agree with them.
 void image_rules(ConfigRules& rules, const ModelConfig& model) {
-  constexpr int64_t kLargestImage = 4096, kMostLayers = 16;
+  constexpr int64_t kLargestImage = 4096, kMostChannels = 4096;
+  const bool is_wide = model.family == ModelFamily::WideResNet;
+  const int64_t most_layers = is_wide ? kMostResNetLayers : kBlocksOfResNet50;
   rules.size("model.image_size", model.image_size, 1, kLargestImage);
   rules.require(model.image_channels == 1 || model.image_channels == 3, "model.image_channels",
                 "must be 1 (grey) or 3 (red, green, blue)", "try 3");
   rules.size("model.width_factor", model.width_factor, 1, 64);
   rules.size("model.vocab_size", model.vocab_size, 0, limits::kVocabSize);
-  rules.size("model.layers", model.layers, 1, kMostLayers);
+  rules.size("model.base_channels", model.base_channels, 0, kMostChannels);
+  rules.require(model.base_channels == 0 || is_wide || model.family == ModelFamily::ConvNet,
+                "model.base_channels",
+                fmt::format("chooses the channels of conv_net and wide_resnet, and {} has its own",
+                            name_of(model.family)),
+                "set model.base_channels = 0");
+  rules.require(model.widen_first_conv || is_wide, "model.widen_first_conv",
+                "says what model.width_factor widens in a wide_resnet, and this is none",
+                "set model.widen_first_conv = true");
+  rules.size("model.layers", model.layers, 1, most_layers);
   const int64_t layers = layers_of_family(model.family, model.layers);
   rules.require(model.layers == layers, "model.layers",
                 fmt::format("must be {}: so many blocks of {} follow the first one", layers,
@@ -298,8 +309,9 @@ void image_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.require(model.mtp_depth == 0, "model.mtp_depth", "looks ahead in text, not in images",
                 "set model.mtp_depth = 0");
   const bool are_sizes = model.image_size >= 1 && model.image_size <= kLargestImage &&
-                         model.layers == layers && layers >= 1 && layers <= kMostLayers &&
-                         model.width_factor >= 1;
+                         model.layers == layers && layers >= 1 && layers <= most_layers &&
+                         model.width_factor >= 1 && model.base_channels >= 0 &&
+                         model.base_channels <= kMostChannels;
   if (!are_sizes) return;
   const ModelSpec spec = with_defaults(model, 0);
   for (int64_t block = 0; block <= layers + 1; ++block) {

@@ -91,10 +91,13 @@ struct ModelSpec {
   // trained has none.
   std::string frozen = {};
 
-  // Images: rows and columns, channels of a pixel, and the factor of the channels of layers.
+  // Images: rows and columns, channels of a pixel, and what the channels of layers follow from
+  // (schema/image_net.h).
   int64_t image_size = 0;
   int64_t image_channels = 0;
   int64_t width_factor = 1;
+  int64_t base_channels = 0;
+  bool widen_first_conv = true;
 
   bool reads_images() const { return trireme::reads_images(family); }
   int64_t image_bytes() const { return image_size * image_size * image_channels; }

@@ -76,9 +76,11 @@ struct ModelConfig {
   double lora_alpha = 0.0;           // 0: 2 lora_rank
   std::string lora_targets = "all";  // names between commas (schema/lora_targets.h)
   // Nets of images. Their layers are those of schema/image_net.h; a sample has one target.
-  int64_t image_size = 0;      // rows and columns
-  int64_t image_channels = 3;  // 1: grey
-  int64_t width_factor = 1;    // conv_net, wide_resnet: factor of the channels
+  int64_t image_size = 0;        // rows and columns
+  int64_t image_channels = 3;    // 1: grey
+  int64_t width_factor = 1;      // conv_net, wide_resnet: factor of the channels
+  int64_t base_channels = 0;     // conv_net, wide_resnet: of the first convolution; 0: usual ones
+  bool widen_first_conv = true;  // wide_resnet: width_factor counts for both inner convolutions
 };
 
 // A token file of a mixture. Of the samples it gives its weight, divided by all weights.

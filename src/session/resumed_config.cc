@@ -65,6 +65,8 @@ constexpr ModelKey kModelKeys[] = {
     {"model.image_size", same<&ModelSpec::image_size>},
     {"model.image_channels", same<&ModelSpec::image_channels>},
     {"model.width_factor", same<&ModelSpec::width_factor>},
+    {"model.base_channels", same<&ModelSpec::base_channels>},
+    {"model.widen_first_conv", same<&ModelSpec::widen_first_conv>},
     {"model.experts", same<&ModelSpec::experts>},
     {"model.top_k", same<&ModelSpec::top_k>},
     {"model.shared_experts", same<&ModelSpec::shared_experts>},
