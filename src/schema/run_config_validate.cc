@@ -362,7 +362,7 @@ void image_run_rules(ConfigRules& rules, const RunConfig& config) {
                 "set parallel.tp_overlap = false");
   rules.require(config.parallel.tp == 1 || config.run.reproducible != Reproducible::Mesh,
                 "run.reproducible",
-                "is \"mesh\", which sums gradients in slices of hidden units; those of "
+                "sums gradients in slices of hidden units; those of "
                 "convolutions are sums over the images of tp ranks",
                 "take \"layout\", or set parallel.tp = 1");
   rules.require(!config.data.document_mask, "data.document_mask", "needs tokens",
@@ -446,16 +446,16 @@ void run_rules(ConfigRules& rules, const RunConfig& config) {
       "take \"layout\"");
   rules.require(run.reproducible != Reproducible::Mesh || !config.model.parallel_block,
                 "run.reproducible",
-                "is \"mesh\", which keeps the sums of attention and MLP apart; with "
+                "keeps the sums of attention and MLP apart; with "
                 "model.parallel_block they are one sum",
                 "set run.reproducible = \"layout\", or model.parallel_block = false");
   rules.require(run.reproducible != Reproducible::Mesh || !config.model.qk_norm, "run.reproducible",
-                "is \"mesh\", which sums gradients in slices of heads; the gain of "
+                "sums gradients in slices of heads; the gain of "
                 "model.qk_norm is of all heads",
                 "take \"layout\"");
   rules.require(run.reproducible != Reproducible::Mesh || config.model.kv_lora_rank <= 0,
                 "run.reproducible",
-                "is \"mesh\", which sums gradients in slices of heads; the latents of "
+                "sums gradients in slices of heads; the latents of "
                 "model.kv_lora_rank are of all heads",
                 "take \"layout\"");
   rules.require(run.reproducible != Reproducible::Mesh || !config.parallel.sequence,
