@@ -108,8 +108,8 @@ std::string describe_plan(const RunPlan& plan) {
     text += table_line(std::string(name_of(static_cast<MemoryClass>(c))),
                        format_bytes(rank.memory.class_bytes[c]));
   }
-  text += table_line("peak", format_bytes(rank.memory.peak_bytes));
-  text += table_line("allocated", format_bytes(rank.memory.arena_bytes));
+  text += table_line("in use at once", format_bytes(rank.memory.peak_bytes));
+  text += table_line("peak", format_bytes(rank.memory.arena_bytes));
   text += table_line("largest tensor", largest_tensor(rank.memory, rank.chunks));
   if (wants_memory_checkpoints(plan.config)) {
     text += table_line("in /dev/shm", format_bytes(memory_checkpoint_bytes(plan, rank)) +
