@@ -123,7 +123,7 @@ TEST(PlanCommand, PeakIsWhatARankAllocatesInEveryText) {
     EXPECT_TRUE(std::regex_search(text, match, std::regex(pattern))) << text;
     return match.empty() ? std::string() : match[1].str();
   };
-  const Json plan = printed(1, std::nullopt).value();
+  const Json plan = printed(4, std::nullopt).value();
   EXPECT_GE(plan["arena"], plan["peak"]);
   const std::string text = text_of(true, false), peak = found(text, "\n  peak +([0-9.]+ .i?B)\n");
   EXPECT_EQ(found(text, "\n  [a-z]+ +[0-9]+ +([0-9.]+ .i?B) .* configured\n"), peak);
