@@ -176,7 +176,7 @@ std::string recompute_text(const RunPlan& plan) {
 
 std::string alternatives_text(const std::vector<Alternative>& alternatives) {
   std::string text =
-      "alternatives\n  memory.recompute  batch.micro_sequences  allocated       step\n";
+      "alternatives\n  memory.recompute  batch.micro_sequences       peak       step\n";
   for (const Alternative& way : alternatives) {
     text +=
         fmt::format("  {:<16}{:>23}{:>11}{:>11}  {}\n", name_of(way.recompute), way.micro_sequences,

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "config/cluster_file.h"
-#include "session/session_data.h"
+#include "session/add_data_facts.h"
 
 namespace trireme {
 namespace {
@@ -71,9 +71,8 @@ Hardware LaunchLayouts::share_of_rank(const MeasuredMachine& measured, int num_r
 FittingLayout LaunchLayouts::find(int most_ranks,
                                   const std::optional<MeasuredMachine>& measured) const {
   HostFacts host = host_;
-  const auto vocab_size = data_vocab_size(config_, open_input_);
-  if (!vocab_size.ok()) return {std::nullopt, vocab_size.error().message};
-  host.data_vocab_size = *vocab_size;
+  const Status read = add_data_facts(config_, open_input_, host);
+  if (!read.ok()) return {std::nullopt, read.error().message};
   std::optional<Hardware> named;  // which ranks that train prefer to what they measure
   if (!config_.run.hardware.empty()) {
     Result<Hardware> loaded = load_hardware(config_.run.hardware);

@@ -13,7 +13,7 @@
 #include "planner/plan_goodput.h"
 #include "predict/predict.h"
 #include "schema/mesh.h"
-#include "session/session_data.h"
+#include "session/add_data_facts.h"
 
 namespace trireme {
 namespace {
@@ -98,8 +98,7 @@ Result<PlanAdvice> plan_advice(const PlanAdviceOptions& options, const RunConfig
   advice.hardware_name = hardware.name;
   advice.price_per_hour = options.token_question.price_per_hour;
   if (!options.max_model && !options.rules && options.roofline.empty()) return advice;
-  TRIREME_TRY(vocab_size, data_vocab_size(config, open_input));
-  host.data_vocab_size = vocab_size;
+  TRIREME_TRY_DONE(add_data_facts(config, open_input, host));
   if (options.max_model) {
     TRIREME_TRY(models, max_models(config, host));
     advice.max_models = std::move(models);

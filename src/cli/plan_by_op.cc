@@ -7,7 +7,7 @@
 #include "base/json_text.h"
 #include "cli/search_by_op.h"
 #include "schema/run_config_text.h"
-#include "session/session_data.h"
+#include "session/add_data_facts.h"
 
 namespace trireme {
 
@@ -32,8 +32,7 @@ Status check_search(const PlanOptions& options) {
 
 Result<int> run_search_by_op(const PlanOptions& options, const RunConfig& config, HostFacts host,
                              const Hardware& hardware, CommandIo& io) {
-  TRIREME_TRY(vocab_size, data_vocab_size(config, io.open_input));
-  host.data_vocab_size = vocab_size;
+  TRIREME_TRY_DONE(add_data_facts(config, io.open_input, host));
   TRIREME_TRY(run, planned_run(config, host, hardware));
   TRIREME_TRY(found, search_by_op(run, config, host));
   const std::optional<NamedPlan> written = found.trainable();

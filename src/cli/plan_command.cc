@@ -32,8 +32,8 @@
 #include "planner/trainer_rules.h"
 #include "predict/predict.h"
 #include "schema/run_config_text.h"
+#include "session/add_data_facts.h"
 #include "session/session.h"
-#include "session/session_data.h"
 
 namespace trireme {
 namespace {
@@ -124,8 +124,7 @@ std::string options_text(const RunConfigOptions& options) {
 
 Result<int> run_search(const PlanOptions& options, const RunConfig& config, Priced priced,
                        PlanAdvice advice, CommandIo& io) {
-  TRIREME_TRY(vocab_size, data_vocab_size(config, io.open_input));
-  priced.host.data_vocab_size = vocab_size;
+  TRIREME_TRY_DONE(add_data_facts(config, io.open_input, priced.host));
   const auto num_ranks = int(trireme::num_ranks(config.parallel));
   TRIREME_TRY(search,
               search_layout(config, priced.host, priced.hardware, num_ranks, kShownLayouts));

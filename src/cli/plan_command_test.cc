@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 
 #include "base/json_text.h"
@@ -102,6 +103,32 @@ TEST(PlanCommand, SaysHowTheCollectivesOfEveryAxisWerePriced) {
   EXPECT_NE(text.find("tp all_reduce of 4 ranks: sums in the switch, 128.0 MiB in all in "),
             std::string::npos)
       << text;
+}
+
+// The plan, the alternatives of --explain and the layouts of --search print what a rank allocates
+// as its peak.
+TEST(PlanCommand, PeakIsWhatARankAllocatesInEveryText) {
+  const auto text_of = [](bool explain, bool search) {
+    std::ostringstream out, err;
+    CommandIo io{out, err};
+    PlanOptions options{.cluster = (kRoot / "clusters" / "dgx-h100.toml").string()};
+    options.explain = explain;
+    if (search) options.search = "";
+    options.config.files = {(kRoot / "configs" / "tiny-gpt2.toml").string()};
+    EXPECT_TRUE(run_plan(options, io).ok());
+    return out.str();
+  };
+  const auto found = [](const std::string& text, const char* pattern) {
+    std::smatch match;
+    EXPECT_TRUE(std::regex_search(text, match, std::regex(pattern))) << text;
+    return match.empty() ? std::string() : match[1].str();
+  };
+  const Json plan = printed(4, std::nullopt).value();
+  EXPECT_GE(plan["arena"], plan["peak"]);
+  const std::string text = text_of(true, false), peak = found(text, "\n  peak +([0-9.]+ .i?B)\n");
+  EXPECT_EQ(found(text, "\n  [a-z]+ +[0-9]+ +([0-9.]+ .i?B) .* configured\n"), peak);
+  EXPECT_NE(text.find("micro_sequences       peak "), std::string::npos) << text;
+  EXPECT_NE(text_of(false, true).find("MFU       peak "), std::string::npos);
 }
 
 // The code of the action at which memory reaches its peak is followed by its meaning.

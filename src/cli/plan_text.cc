@@ -72,6 +72,22 @@ std::string batch_line(const RunPlan& plan) {
                      plan.num_threads == 1 ? "" : "s");
 }
 
+// Says which share of the scores attention computes if documents do not see each other.
+std::string documents_line(const RunPlan& plan) {
+  if (!plan.shape.documents) return "";
+  if (plan.shape.document_keys == 0.0) {
+    return "documents  their lengths are unknown: attention is priced as if every sequence were "
+           "one\n"
+           "           document; name the data in data.train\n";
+  }
+  const double whole = 0.5 * double(plan.model.seq_len + 1);
+  return fmt::format(
+      "documents  a query sees {:.1f} keys of its document on average, {:.0f} % of the {:.1f} that "
+      "it\n"
+      "           would see without data.document_mask\n",
+      plan.shape.document_keys, 100.0 * plan.shape.document_keys / whole, whole);
+}
+
 }  // namespace
 
 std::string describe_plan(const RunPlan& plan) {
@@ -100,6 +116,7 @@ std::string describe_plan(const RunPlan& plan) {
   text += fmt::format("FLOPs      {} per {} and training step{}\n",
                       format_count(plan.flops_per_token.total()), counted_unit(model),
                       model.reads_images() ? "" : " (causal attention)");
+  text += documents_line(plan);
   text += batch_line(plan);
   if (plan.num_ranks() > 1) {
     const std::string ep = plan.mesh.ep == 1 ? "" : fmt::format(" (ep {} of it)", plan.mesh.ep);
@@ -117,8 +134,8 @@ std::string describe_plan(const RunPlan& plan) {
     text += table_line(std::string(name_of(static_cast<MemoryClass>(c))),
                        format_bytes(rank.memory.class_bytes[c]));
   }
-  text += table_line("peak", format_bytes(rank.memory.peak_bytes));
-  text += table_line("allocated", format_bytes(rank.memory.arena_bytes));
+  text += table_line("in use at once", format_bytes(rank.memory.peak_bytes));
+  text += table_line("peak", format_bytes(rank.memory.arena_bytes));
   text += table_line("largest tensor", largest_tensor(rank.memory, rank.chunks));
   if (wants_memory_checkpoints(plan.config)) {
     text += table_line("in /dev/shm", format_bytes(memory_checkpoint_bytes(plan, rank)) +

@@ -70,7 +70,7 @@ std::string other_plan_text(const PlanByOp& found, std::string_view name,
                                               found.uniform->predicted_s / plan.predicted_s)
                                 : "";
   return fmt::format(
-      "{:<21} {} in the same prices; trireme plan predicts {}, allocated {}{}\n"
+      "{:<21} {} in the same prices; trireme plan predicts {}, peak {}{}\n"
       "  {}\n",
       name, format_seconds(plan.found.step_s), format_seconds(plan.predicted_s),
       format_bytes(plan.arena_bytes), ratio, set_options(found.config, plan.config));
@@ -91,7 +91,7 @@ std::string gain_text(const PlanByOp& found) {
   }
   const FoundPlan& uniform = found.uniform->found;
   std::string text = fmt::format(
-      "best uniform plan     {} in the same prices; trireme plan predicts {}, allocated {}\n"
+      "best uniform plan     {} in the same prices; trireme plan predicts {}, peak {}\n"
       "  {}\n",
       format_seconds(uniform.step_s), format_seconds(found.uniform->predicted_s),
       format_bytes(found.uniform->arena_bytes), set_options(found.config, found.uniform->config));

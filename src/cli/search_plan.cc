@@ -97,7 +97,7 @@ std::string front_text(const std::vector<PricedLayout>& front) {
   std::string text = fmt::format(
       "\nlayouts that nothing beats in both step time and memory of the largest rank, up to {:g} "
       "times the fastest step\n\n  {:>10} {:>6} {:>10}  {}\n",
-      kFrontSlowest, "step", "MFU", "allocated", "layout");
+      kFrontSlowest, "step", "MFU", "peak", "layout");
   for (const PricedLayout& priced : front) {
     text +=
         fmt::format("  {:>10} {:>5.1f}% {:>10}  {}\n", format_seconds(priced.time.step),
@@ -126,7 +126,7 @@ std::string ranks_of_devices(const Hardware& hardware, int num_ranks) {
 }  // namespace
 
 PageTable search_table(const LayoutSearch& search) {
-  PageTable table = {{"", "step", "MFU", "allocated", "bubble", "exposed", "accum", "layout"}};
+  PageTable table = {{"", "step", "MFU", "peak", "bubble", "exposed", "accum", "layout"}};
   std::vector<const PricedLayout*> by_time;
   for (const PricedLayout& priced : search.best) by_time.push_back(&priced);
   std::ranges::stable_sort(by_time, {}, [](const PricedLayout* of) { return of->time.step; });

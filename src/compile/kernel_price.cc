@@ -20,8 +20,13 @@ double scores_in_tiles(const AttentionWork& work, int64_t tile) {
   // A window begins and ends inside tiles, so it may touch one more tile than it fills.
   const double tiles = whole(work.keys) / double(tile);
   const double most = work.window > 0 ? whole(work.window) / double(tile) + 1.0 : tiles;
-  return 0.5 * double(work.sequences) * double(work.heads) * whole(work.queries) *
-         (AttentionWork::twice_the_mean(tiles, most) * double(tile));
+  double seen_tiles = 0.5 * AttentionWork::twice_the_mean(tiles, most);
+  // A document begins inside a tile, and its queries end inside tiles.
+  if (work.document_keys > 0.0) {
+    seen_tiles = std::min(seen_tiles, 1.0 + (work.document_keys - 1.0) / double(tile));
+  }
+  return double(work.sequences) * double(work.heads) * whole(work.queries) * seen_tiles *
+         double(tile);
 }
 
 // Our own kernel makes the products with the registers' multiplication of the compute dtype, and

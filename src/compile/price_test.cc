@@ -173,6 +173,37 @@ TEST(Price, OwnKernelsArePricedInWholeTilesAndByTheirOperations) {
   }
 }
 
+// A query sees the keys of its document alone. Our own kernel computes whole tiles of them; it
+// never costs more than attention over whole sequences.
+TEST(Price, AttentionWithinDocumentsIsPricedByTheKeysThatAQuerySees) {
+  const Hardware gpu = some_hardware();
+  const Hardware own = with_own_kernels(gpu);
+  const double whole = 0.5 * (1024.0 + 1.0);
+  const auto attention_s = [](double document_keys, const Hardware& hardware) {
+    const AttentionWork work{.sequences = 1,
+                             .heads = 2,
+                             .kv_heads = 2,
+                             .queries = 1024,
+                             .keys = 1024,
+                             .head_dim = 512,
+                             .document_keys = document_keys};
+    return price_fused_attention(work, 1.0, DType::F32, hardware);
+  };
+  for (const Hardware& hardware : {gpu, own}) {
+    EXPECT_EQ(attention_s(whole, hardware), attention_s(0.0, hardware));
+    double shorter_s = 0.0;
+    for (const double keys : {1.0, 20.0, 100.0, 300.0, whole}) {
+      EXPECT_GT(attention_s(keys, hardware), shorter_s);
+      shorter_s = attention_s(keys, hardware);
+    }
+  }
+  // Products of such wide heads take longer than their operands' reads.
+  EXPECT_NEAR(attention_s(whole / 2.0, gpu), attention_s(whole, gpu) / 2.0,
+              1e-9 * attention_s(whole, gpu));
+  // One key costs a tile.
+  EXPECT_GT(attention_s(1.0, own), attention_s(whole, own) / 16.0);
+}
+
 // What a trainer moves for gradients, and what it computes again, is added to the price.
 TEST(Price, PracticesOfTrainersAreAddedUp) {
   RunConfig config = some_run();

@@ -93,7 +93,8 @@ Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
   plan.mode = is_fixed ? AccumulateMode::Fixed : AccumulateMode::Layout;
   plan.hardware = host.hardware;
   plan.num_params = num_params(plan.model);
-  plan.flops_per_token = model_flops_per_token(plan.model);
+  if (config.data.document_mask) plan.shape.document_keys = host.document_keys;
+  plan.flops_per_token = model_flops_per_token(plan.model, plan.shape.document_keys);
   const int ranks_on_host = host.ranks_on_host > 0 ? host.ranks_on_host : plan.num_ranks();
   plan.num_threads = config.run.threads_per_rank > 0 ? config.run.threads_per_rank
                                                      : std::max(1, host.num_cores / ranks_on_host);

@@ -17,6 +17,7 @@ struct HostFacts {
   int64_t memory_bytes = 0;  // available to the ranks of this host; 0: unknown, no plan is refused
   int num_cores = 1;
   int64_t data_vocab_size = 0;  // of the tokenizer or token file; 0: unknown
+  double document_keys = 0.0;   // StageShape::document_keys
   int ranks_on_host = 0;        // 0: all ranks of the run
   // Read from a file that all ranks have; parallel.schedule = "auto" is searched with it. If
   // absent, the search uses relative times from the FLOPs and free transfers.

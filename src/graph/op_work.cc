@@ -283,8 +283,9 @@ class WorkLister {
 
   AttentionWork attention() const {
     // All-to-all gives a rank every token of some heads instead; the work is the same.
-    return {shape_.micro_sequences, shard_.heads,     shard_.kv_heads,   shard_.local_len(),
-            shard_.seq_len,         shard_.key_dim(), shard_.v_head_dim, shard_.window};
+    return {shape_.micro_sequences, shard_.heads,   shard_.kv_heads,
+            shard_.local_len(),     shard_.seq_len, shard_.key_dim(),
+            shard_.v_head_dim,      shard_.window,  shape_.document_keys};
   }
 
   // The softmax as other trainers compute it, one kernel after the other on fp32 logits of all

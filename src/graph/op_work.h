@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -48,7 +49,7 @@ struct HalfWork {
 };
 
 // Causal attention of one micro-batch. Every query meets half of the keys on average, or those of
-// its window.
+// its window or its document.
 struct AttentionWork {
   int64_t sequences = 0;
   int64_t heads = 0;
@@ -56,8 +57,9 @@ struct AttentionWork {
   int64_t queries = 0;  // of one sequence
   int64_t keys = 0;
   int64_t head_dim = 0;
-  int64_t value_dim = 0;  // 0: head_dim
-  int64_t window = 0;     // 0: all keys before the query
+  int64_t value_dim = 0;       // 0: head_dim
+  int64_t window = 0;          // 0: all keys before the query
+  double document_keys = 0.0;  // StageShape::document_keys
 
   int64_t out_dim() const { return value_dim > 0 ? value_dim : head_dim; }
 
@@ -78,10 +80,15 @@ struct AttentionWork {
   static double twice_the_mean(double count, double most) {
     return most >= count ? count + 1.0 : most * (2.0 * count - most + 1.0) / count;
   }
+  // Keys that a query sees on average: those of its document, or of its window if they are fewer.
+  double seen_keys() const {
+    const double seen = 0.5 * twice_the_mean(double(keys), double(window > 0 ? window : keys));
+    return document_keys > 0.0 ? std::min(seen, document_keys) : seen;
+  }
   // FLOPs of the forward pass. They count only the pairs of a query and a key that it sees. The
   // backward pass takes 2.5 times as many.
   double forward_flops() const {
-    const double seen = twice_the_mean(double(keys), double(window > 0 ? window : keys));
+    const double seen = 2.0 * seen_keys();
     return 2.0 * double(sequences) * double(heads) * double(queries) * seen *
            (0.5 * double(head_dim + out_dim()));
   }

@@ -13,10 +13,11 @@ namespace {
 // many visits, and every number below is a whole one.
 class EvenVisits {
  public:
-  EvenVisits(const Graph& unit, ModelSpec model)
+  EvenVisits(const Graph& unit, ModelSpec model, double document_keys = 0.0)
       : tokens_(double(std::max<int64_t>(1, model.experts)) * double(model.seq_len)) {
     model.capacity_factor = 0.0;
-    const StageShape shape{.micro_sequences = std::max<int64_t>(1, model.experts)};
+    const StageShape shape{.micro_sequences = std::max<int64_t>(1, model.experts),
+                           .document_keys = document_keys};
     works_ = op_works(unit, shard_model(model, shape), shape);
   }
 
@@ -52,8 +53,8 @@ std::vector<ModelFlops> forward_flops(const Graph& unit, const ModelSpec& model)
 
 // Beside the forward pass dX, and dW of what is trained. dX of attention takes twice as many as its
 // forward pass.
-ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model) {
-  const EvenVisits visits(unit, model);
+ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model, double document_keys) {
+  const EvenVisits visits(unit, model, document_keys);
   ModelFlops all;
   for (const OpWork& work : visits.works()) {
     for (const HalfWork* half : {&work.forward, &work.input_grad, &work.weight_grad}) {
@@ -64,11 +65,11 @@ ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model) {
   return all;
 }
 
-ModelFlops model_flops_per_token(const ModelSpec& model) {
+ModelFlops model_flops_per_token(const ModelSpec& model, double document_keys) {
   ModelFlops all = flops_per_token(head_graph(model), model);
   all.matmul += flops_per_token(embedding_graph(model), model).matmul;  // a lookup has none
   for (const LayerRun& run : layer_kinds(model)) {
-    const ModelFlops layer = flops_per_token(layer_graph(model, run.first), model);
+    const ModelFlops layer = flops_per_token(layer_graph(model, run.first), model, document_keys);
     all.matmul += double(run.count) * layer.matmul;
     all.attention += double(run.count) * layer.attention;
   }

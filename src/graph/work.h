@@ -12,12 +12,14 @@ namespace trireme {
 struct ModelFlops {
   // 6 per weight of every matrix that multiplies, the head included; 4 where it is frozen.
   double matmul = 0.0;
-  double attention = 0.0;  // causal: a query meets (seq_len + 1) / 2 keys on average
+  // Causal: a query sees (seq_len + 1) / 2 keys on average, or the `document_keys` below.
+  double attention = 0.0;
   double total() const { return matmul + attention; }
 };
 // [op] those of the forward pass alone, whether the graph is fused or not.
 std::vector<ModelFlops> forward_flops(const Graph& unit, const ModelSpec& model);
-ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model);
-ModelFlops model_flops_per_token(const ModelSpec& model);
+// `document_keys`: StageShape::document_keys.
+ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model, double document_keys = 0.0);
+ModelFlops model_flops_per_token(const ModelSpec& model, double document_keys = 0.0);
 
 }  // namespace trireme

@@ -126,7 +126,7 @@ std::string plan_page(const RunPlan& plan, const Hardware& hardware, const std::
       {fmt::format("{}s per second", counted_unit(plan.model)),
        format_rate(double(plan.tokens_per_step()) / step_s)},
       {"MFU", fmt::format("{:.1f}%", 100.0 * mfu)},
-      {"allocated, largest rank", format_bytes(plan.largest().memory.arena_bytes)}};
+      {"peak memory, largest rank", format_bytes(plan.largest().memory.arena_bytes)}};
   const int chunks = plan.config.parallel.chunks;
   const std::string schedule =
       plan.schedule.kind + (chunks > 0 ? fmt::format(" x {}", chunks) : std::string());

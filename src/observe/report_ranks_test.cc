@@ -174,6 +174,13 @@ TEST(RankViews, MeasuredPartsOfAStepAreAllOfItAndTrafficIsAsPredicted) {
       EXPECT_GT(time.compute, 0.0);
       EXPECT_GT(time.optimizer, 0.0);
       EXPECT_LE(time.optimizer + time.data, time.step);
+      const Mesh& mesh = outcome.plan.mesh;
+      for (const auto& [axis, degree] :
+           {std::pair{"tp", mesh.tp}, std::pair{"cp", mesh.cp}, std::pair{"dp", mesh.dp},
+            std::pair{"pp", mesh.pp}, std::pair{"world", mesh.size()}}) {
+        if (degree > 1) continue;
+        EXPECT_EQ(waited_for(time, axis), 0.0) << axis;
+      }
       const AxisBytes predicted = predict_traffic(
           outcome.plan, rank_plan(outcome.plan, rank.position), outcome.plan.num_ranks());
       for (const auto& [axis, bytes] : predicted) {

@@ -165,23 +165,29 @@ Json baselines_json(const DataFacts& data) {
   return json;
 }
 
+Json known_or_null(double value) { return value > 0.0 ? Json(value) : Json(nullptr); }
+
 Json common(const RunPlan& plan) {
   // The traffic of the router is known only on average.
   const bool moves_visits = expert_strategy(plan.shape) == ExpertStrategy::AllToAll;
   const Json on_average = moves_visits ? Json::array({"ep"}) : Json::array();
-  return {{"params", plan.num_params},
-          {"active_params", num_active_params(plan.model)},
-          {"traffic_predicted_on_average", on_average},
-          {"model_flops_per_token", plan.flops_per_token.total()},
-          {"flops_convention",
-           "6 per matmul weight and token, head included, plus causal attention; no recomputation"},
-          {"tokens_per_step", plan.tokens_per_step()},
-          {"global_sequences", plan.global_sequences},
-          {"micro_sequences", plan.shape.micro_sequences},
-          {"grad_accum_steps", plan.num_microbatches},
-          {"threads_per_rank", plan.num_threads},
-          {"schedule", plan.schedule.kind},
-          {"model", model_json(plan.model)}};
+  Json json = {
+      {"params", plan.num_params},
+      {"active_params", num_active_params(plan.model)},
+      {"traffic_predicted_on_average", on_average},
+      {"model_flops_per_token", plan.flops_per_token.total()},
+      {"flops_convention",
+       "6 per matmul weight and token, head included, plus causal attention; no recomputation"},
+      {"tokens_per_step", plan.tokens_per_step()},
+      {"global_sequences", plan.global_sequences},
+      {"micro_sequences", plan.shape.micro_sequences},
+      {"grad_accum_steps", plan.num_microbatches},
+      {"threads_per_rank", plan.num_threads},
+      {"schedule", plan.schedule.kind},
+      {"model", model_json(plan.model)}};
+  // How many keys a query sees on average; null: unknown.
+  if (plan.shape.documents) json["document_keys"] = known_or_null(plan.shape.document_keys);
+  return json;
 }
 
 // Ops of all layers as one each; empty if no step was timed.

@@ -104,7 +104,7 @@ void image_run_rules(ConfigRules& rules, const RunConfig& config) {
                 "set parallel.tp_overlap = false");
   rules.require(config.parallel.tp == 1 || config.run.reproducible != Reproducible::Mesh,
                 "run.reproducible",
-                "is \"mesh\", which sums gradients in slices of hidden units; those of "
+                "sums gradients in slices of hidden units; those of "
                 "convolutions are sums over the images of tp ranks",
                 "take \"layout\", or set parallel.tp = 1");
   rules.require(!config.data.document_mask, "data.document_mask", "needs tokens",

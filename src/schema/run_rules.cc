@@ -123,15 +123,15 @@ void mesh_mode_rules(ConfigRules& rules, const RunConfig& config) {
           "ranks at the end of a step",
           "take \"layout\"");
   require(!config.model.parallel_block,
-          "is \"mesh\", which keeps the sums of attention and MLP apart; with "
+          "keeps the sums of attention and MLP apart; with "
           "model.parallel_block they are one sum",
           "set run.reproducible = \"layout\", or model.parallel_block = false");
   require(!config.model.qk_norm,
-          "is \"mesh\", which sums gradients in slices of heads; the gain of "
+          "sums gradients in slices of heads; the gain of "
           "model.qk_norm is of all heads",
           "take \"layout\"");
   require(config.model.kv_lora_rank <= 0,
-          "is \"mesh\", which sums gradients in slices of heads; the latents of "
+          "sums gradients in slices of heads; the latents of "
           "model.kv_lora_rank are of all heads",
           "take \"layout\"");
   require(!config.parallel.sequence,

@@ -62,6 +62,9 @@ struct StageShape {
   uint64_t again = 0;       // Recompute::Fit: the values that layers compute again (graph/keep.h)
   DType grad = DType::F32;  // of the parameters' gradients: fp32 or bf16
   bool documents = false;   // those of one sequence do not see each other (DataConfig)
+  // With `documents`: how many keys a query sees on average without a window, itself included. 0:
+  // unknown; attention then costs what it costs for one document per sequence.
+  double document_keys = 0.0;
   bool reports_logits = false;  // attention reports the largest logit of every head (qk_clip)
   std::vector<LayerRule> layers = {};  // parallel.layers
 

@@ -18,6 +18,7 @@
 #include "comm/local/sole_rank.h"
 #include "config/cluster_file.h"
 #include "planner/make_plan.h"
+#include "session/add_data_facts.h"
 #include "session/agree_on_plan.h"
 #include "session/asynchronous.h"
 #include "session/rank_session.h"
@@ -157,8 +158,7 @@ void run_apart(const RunPlan& plan, const WorldOptions& options,
 }  // namespace
 
 Result<RunPlan> plan_session(const RunConfig& config, HostFacts host, const OpenInput& open_input) {
-  TRIREME_TRY(vocab_size, data_vocab_size(config, open_input));
-  host.data_vocab_size = vocab_size;
+  TRIREME_TRY_DONE(add_data_facts(config, open_input, host));
   if (!host.hardware && !config.run.hardware.empty()) {
     TRIREME_TRY(hardware, load_hardware(config.run.hardware));
     host.hardware = hardware;

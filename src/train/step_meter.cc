@@ -49,9 +49,13 @@ void StepMeter::record(const Executor& executor, double step_s) {
   const auto now = engine_.traffic();
   for (size_t i = 0; i < now.size(); ++i) {
     const auto& [name, traffic] = now[i];
-    bytes_[i] += traffic.sent_bytes - before_[i].second.sent_bytes;
+    const Traffic& before = before_[i].second;
+    bytes_[i] += traffic.sent_bytes - before.sent_bytes;
     step_bytes_[i] = bytes_[i] / int64_t(num_recorded_ + 1);
-    double waited_s = double(traffic.waited_ns - before_[i].second.waited_ns) * 1e-9;
+    // A rank that is alone on an axis copies to itself there, and waits for nobody.
+    const bool is_alone =
+        traffic.sent_bytes == before.sent_bytes && traffic.received_bytes == before.received_bytes;
+    double waited_s = is_alone ? 0.0 : double(traffic.waited_ns - before.waited_ns) * 1e-9;
     if (name == "pp") waited_s = std::max(0.0, waited_s - times.bubble);
     times.exposed[axis_index(name)] = waited_s;
     times.exposed_comm += waited_s;

@@ -99,7 +99,7 @@ function drawComparedTime(runs) {
        html('div', 'card', timeTable(sides)));
   const peak = run => Math.max(0, ...(run.summary.ranks || []).map(
       rank => rank.memory.measured ? rank.memory.measured.peak : rank.memory.predicted.peak));
-  fill('bytes', html('div', 'card', table(['', 'highest peak of all ranks', 'sent by rank 0 in a step'],
+  fill('bytes', html('div', 'card', table(['', 'in use at once, largest rank', 'sent by rank 0 in a step'],
       runs.map(run => {
         const sent = (((run.summary.ranks || [])[0] || {}).traffic || {}).measured;
         return [run.name, bytesText(peak(run)), sent ? bytesText(

@@ -93,7 +93,7 @@ class MemoryMap {
     context.setLineDash([]);
     context.fillStyle = cssValue('--soft');
     context.textAlign = 'left';
-    context.fillText(`live bytes; peak ${bytesText(peak)} at ` +
+    context.fillText(`bytes in use; at most ${bytesText(peak)} at ` +
                      this.rank.actions[this.memory.peak_action], this.left + 4, 8);
     context.textAlign = 'right';
     context.fillText(bytesText(peak), this.left - 8, y(peak));

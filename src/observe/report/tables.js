@@ -204,7 +204,7 @@ function drawBytes(summary) {
   fill('bytes', isFolded ? html('p', 'soft', 'Bytes of a class are those of its rank with the largest ' +
       'difference between both, or else with the most.') : null,
        html('div', 'card', html('h3', '', 'Highest memory in a step'),
-       table(['', ...classes, 'peak, predicted', 'peak, measured', ''], memory),
+       table(['', ...classes, 'in use at once, predicted', 'in use at once, measured', ''], memory),
        summary.rss_peak ? html('p', 'soft', 'The process of rank 0, with code, stacks and ' +
                                'libraries, had at most ' + bytesText(summary.rss_peak) +
                                ' in memory.') : null));

@@ -157,9 +157,11 @@ class Timeline {
       context.moveTo(x, 0);
       context.lineTo(x, height - 20);
       context.stroke();
-      if (x > this.left + 12 && x < width - 22) {
-        context.fillText(timeText(+(i * step * 1e-6).toPrecision(9)), x, height - 8);
-      }
+      // Every line has its number; at the ends of the axis it is moved inside.
+      const text = timeText(+(i * step * 1e-6).toPrecision(9));
+      const half = context.measureText(text).width / 2;
+      const middle = Math.min(Math.max(x, this.left + half), width - half);
+      context.fillText(text, middle, height - 8);
     }
   }
 
