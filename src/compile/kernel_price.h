@@ -7,8 +7,8 @@
 namespace trireme {
 
 // Seconds of one call that makes a product: its FLOPs at the share of the peak that products of its
-// depth reach, or its reads and writes, or the launch of the next kernel, whichever is longest. On
-// a processor all three together.
+// depth reach or that the power limit sustains, or its reads and writes, or the launch of the next
+// kernel, whichever is longest. On a processor all three together.
 double price_product(const Product& product, DType compute, const Hardware& hardware);
 
 // Seconds of kernels that read and write so many bytes.
