@@ -63,14 +63,22 @@ double result_share(const Product& product, DType compute) {
   return product.result_bytes > 0 ? double(product.result_bytes) / double(size_of(compute)) : 1.0;
 }
 
-// Bytes of both operands and of the result.
-double moved_bytes(const Product& product, DType compute) {
+}  // namespace
+
+double product_bytes(const Product& product, DType compute) {
   const double results = double(product.m) * double(product.n) * double(product.count);
   return (product.elements() + (result_share(product, compute) - 1.0) * results) *
          double(size_of(compute));
 }
 
-}  // namespace
+HalfWork weight_grad_on(HalfWork half, const Hardware& hardware) {
+  if (hardware.is_processor()) return half;
+  const bool is_copied = hardware.practice.grad_copy_bytes > 0.0;
+  for (Product& product : half.products) {
+    if (!product.is_again) product.result_bytes *= is_copied ? 0 : 2;
+  }
+  return half;
+}
 
 double price_product(const Product& product, DType compute, const Hardware& hardware) {
   const double depth =
@@ -78,7 +86,7 @@ double price_product(const Product& product, DType compute, const Hardware& hard
   const double deep_flops =
       2.0 * tiled_results(product, hardware.multiprocessors) * (double(product.k) + depth);
   const double flops_s = deep_flops / (hardware.peak_flops(compute) * hardware.matmul_share);
-  const double bytes = moved_bytes(product, compute);
+  const double bytes = product_bytes(product, compute);
   if (hardware.is_processor()) {
     return hardware.launch_s + flops_s + bytes / hardware.matmul_bytes_per_s;
   }

@@ -164,18 +164,8 @@ class UnitPricer {
     times.calls = half.calls + int(half.products.size());
     return times;
   }
-  // On a GPU the product itself adds to a gradient of the table's dtype, unless another kernel
-  // copies it or adds it to earlier ones.
-  HalfWork with_gradient_bytes(HalfWork half) const {
-    if (hardware_.is_processor()) return half;
-    const bool is_copied = hardware_.practice.grad_copy_bytes > 0.0;
-    for (Product& product : half.products) {
-      if (!product.is_again) product.result_bytes *= is_copied ? 0 : 2;
-    }
-    return half;
-  }
   HalfTimes price_weight_grad(const HalfWork& half) const {
-    HalfTimes times = price(with_gradient_bytes(half));
+    HalfTimes times = price(weight_grad_on(half, hardware_));
     for (const Product& product : half.products) {
       const double params = double(product.m) * double(product.n) * double(product.count);
       times.memory_s += price_memory(params * hardware_.practice.grad_copy_bytes, 0, hardware_);
