@@ -11,7 +11,7 @@ help:
 	@echo "make install   program, manual page, completions and library below PREFIX (/usr/local)"
 	@echo "make bench     the benchmarks"
 	@echo "make reproduce published training runs: measured, predicted, error"
-	@echo "make fit       the free numbers of an A100, from measured kernels and collectives"
+	@echo "make fit       the free numbers of an A100 and an H100, from measured kernels and collectives"
 	@echo "make check     layers, format, build and tests of one preset: before every commit"
 	@echo "make sbom      the packages that the program is made of: build/trireme.spdx"
 	@echo "make clean     remove build/"

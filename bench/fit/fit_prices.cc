@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "compile/link_cost.h"
 #include "compile/unit_price.h"
 #include "fit/a100_measurements.h"
+#include "fit/h100_measurements.h"
 #include "predict/fit_operators.h"
 #include "predict/predict.h"
 #include "predict/tensor_moves.h"
@@ -146,7 +148,39 @@ class Measurements {
   std::vector<ModelSpec> stage_models_;
 };
 
-int fit(int max_evaluations) {
+void print(std::span<const FreeNumber> numbers, Hardware& fitted) {
+  for (const FreeNumber& number : numbers) {
+    fmt::print("{} = {:.4g}\n", number.name, *number.in(fitted));
+  }
+}
+
+// The numbers of an H100 that differ from those of an A100: products in bursts.
+constexpr FreeNumber kBurstNumbers[] = {
+    {"matmul_share", [](Hardware& h) { return &h.matmul_share; }, 1.0},
+    {"matmul_depth", [](Hardware& h) { return &h.matmul_depth; }},
+};
+
+PriceErrors burst_errors(const Hardware& hardware) {
+  PriceErrors errors;
+  for (const auto& [count, m, n, k, tflops] : kBurstProducts) {
+    const Product product{m, n, k, count};
+    errors.add(price_product(product, DType::BF16, hardware), product.flops() / (tflops * 1e12));
+  }
+  return errors;
+}
+
+void fit_h100(int max_evaluations) {
+  Hardware start = dgx_h100();
+  start.sustained_flops = 0.0;  // bursts are too short for the power limit
+  start.launch_s = 0.0;         // many of them are launched ahead
+  const ErrorsOf errors[] = {burst_errors};
+  Hardware best = fit_prices(start, kBurstNumbers, errors, max_evaluations);
+  fmt::print("\n# clusters/dgx-h100.toml\n");
+  print(kBurstNumbers, best);
+  fmt::print("# {:<12} {}\n", "bursts", text_of(burst_errors(best)));
+}
+
+void fit_a100(int max_evaluations) {
   const Measurements measured;
   const std::pair<const char*, ErrorsOf> groups[] = {
       {"products", [&](const Hardware& h) { return measured.products(h); }},
@@ -157,16 +191,19 @@ int fit(int max_evaluations) {
   std::vector<ErrorsOf> errors;
   for (const auto& [name, of_group] : groups) errors.push_back(of_group);
   Hardware best = fit_prices(dgx_a100_80g(), kFreeNumbers, errors, max_evaluations);
-  for (const FreeNumber& number : kFreeNumbers) {
-    fmt::print("{} = {:.4g}\n", number.name, *number.in(best));
-  }
+  fmt::print("# clusters/dgx-a100-80g.toml\n");
+  print(kFreeNumbers, best);
   for (const auto& [name, of_group] : groups) {
     fmt::print("# {:<12} {}\n", name, text_of(of_group(best)));
   }
-  return 0;
 }
 
 }  // namespace
 }  // namespace trireme
 
-int main(int argc, char** argv) { return trireme::fit(argc > 1 ? std::atoi(argv[1]) : 600); }
+int main(int argc, char** argv) {
+  const int max_evaluations = argc > 1 ? std::atoi(argv[1]) : 600;
+  trireme::fit_a100(max_evaluations);
+  trireme::fit_h100(max_evaluations);
+  return 0;
+}

@@ -45,17 +45,19 @@ std::vector<TimePart> time_parts(const RunPlan& plan, const Hardware& hardware) 
   }
   const StepTimes& times = places[place];
   const double work_s = (times.compute - times.optimizer) / whole.total_s();
-  return {{"matmuls", work_s * whole.products_s,
-           "FLOPs of each product / (peak x matmul_share x depth / (depth + matmul_depth))"},
-          {"attention", work_s * whole.attention_s,
-           "causal FLOPs / (peak x attention_share); backward is 2.5 forward"},
-          {"memory", work_s * whole.memory_s,
-           "bytes that other kernels read and write / (memory_bytes_per_s x memory_share)"},
-          {"recomputation", work_s * whole.again_s, "kernels of the forward pass that run again"},
-          {"update", times.optimizer,
-           "2 (gradients + state + parameters) / memory bandwidth, and step_s"},
-          {"communication", times.exposed_comm, "transfers that are not hidden behind computation"},
-          {"bubble", times.bubble, "waiting for other pipeline stages"}};
+  return {
+      {"matmuls", work_s * whole.products_s,
+       "FLOPs of each product / (peak x matmul_share x depth / (depth + matmul_depth)), at most "
+       "sustained_flops"},
+      {"attention", work_s * whole.attention_s,
+       "causal FLOPs / (peak x attention_share); backward is 2.5 forward"},
+      {"memory", work_s * whole.memory_s,
+       "bytes that other kernels read and write / (memory_bytes_per_s x memory_share)"},
+      {"recomputation", work_s * whole.again_s, "kernels of the forward pass that run again"},
+      {"update", times.optimizer,
+       "2 (gradients + state + parameters) / memory bandwidth, and step_s"},
+      {"communication", times.exposed_comm, "transfers that are not hidden behind computation"},
+      {"bubble", times.bubble, "waiting for other pipeline stages"}};
 }
 
 // A tensor of the plan and how many copies of it the arena holds.

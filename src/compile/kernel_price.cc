@@ -56,27 +56,47 @@ double tiled_results(const Product& product, int multiprocessors) {
   return std::min({covered_by(256, 128), covered_by(128, 256), covered_by(128, 128)});
 }
 
-// Bytes of both operands and of the result.
-double moved_bytes(const Product& product, DType compute) {
-  const double operand_bytes = double(size_of(compute));
-  const double result_bytes =
-      product.result_bytes > 0 ? double(product.result_bytes) : operand_bytes;
-  const double results = double(product.m) * double(product.n) * double(product.count);
-  return (product.elements() - results) * operand_bytes + results * result_bytes;
+// Seconds of a product under the power limit, or 0 if it does not bind. The energy of its FLOPs is
+// spent however they are cut into tiles, and multiprocessors that wait spend little.
+double power_limited_s(const Product& product, DType compute, const Hardware& hardware) {
+  if (hardware.sustained_flops <= 0.0 || size_of(compute) != 2) return 0.0;
+  return product.flops() / hardware.sustained_flops;
+}
+
+// Bytes of a number of the result / of an operand.
+double result_share(const Product& product, DType compute) {
+  return product.result_bytes > 0 ? double(product.result_bytes) / double(size_of(compute)) : 1.0;
 }
 
 }  // namespace
 
-double price_product(const Product& product, DType compute, const Hardware& hardware) {
-  const double deep_flops = 2.0 * tiled_results(product, hardware.multiprocessors) *
-                            (double(product.k) + hardware.matmul_depth);
-  const double flops_s = deep_flops / (hardware.peak_flops(compute) * hardware.matmul_share);
-  if (hardware.is_processor()) {
-    return hardware.launch_s + flops_s +
-           moved_bytes(product, compute) / hardware.matmul_bytes_per_s;
+double product_bytes(const Product& product, DType compute) {
+  const double results = double(product.m) * double(product.n) * double(product.count);
+  return (product.elements() + (result_share(product, compute) - 1.0) * results) *
+         double(size_of(compute));
+}
+
+HalfWork weight_grad_on(HalfWork half, const Hardware& hardware) {
+  if (hardware.is_processor()) return half;
+  const bool is_copied = hardware.practice.grad_copy_bytes > 0.0;
+  for (Product& product : half.products) {
+    if (!product.is_again) product.result_bytes *= is_copied ? 0 : 2;
   }
-  const double bytes = product.elements() * double(size_of(compute));
-  return std::max(flops_s, price_memory(bytes, 1, hardware));
+  return half;
+}
+
+double price_product(const Product& product, DType compute, const Hardware& hardware) {
+  const double depth =
+      hardware.matmul_depth * (hardware.is_processor() ? 1.0 : result_share(product, compute));
+  const double deep_flops =
+      2.0 * tiled_results(product, hardware.multiprocessors) * (double(product.k) + depth);
+  const double flops_s = deep_flops / (hardware.peak_flops(compute) * hardware.matmul_share);
+  const double bytes = product_bytes(product, compute);
+  if (hardware.is_processor()) {
+    return hardware.launch_s + flops_s + bytes / hardware.matmul_bytes_per_s;
+  }
+  return std::max(
+      {flops_s, power_limited_s(product, compute, hardware), price_memory(bytes, 1, hardware)});
 }
 
 double price_memory(double bytes, int calls, const Hardware& hardware) {

@@ -7,9 +7,17 @@
 namespace trireme {
 
 // Seconds of one call that makes a product: its FLOPs at the share of the peak that products of its
-// depth reach, or its reads and writes, or the launch of the next kernel, whichever is longest. On
-// a processor all three together.
+// depth reach or that the power limit sustains, or its reads and writes, or the launch of the next
+// kernel, whichever is longest. On a processor all three together.
 double price_product(const Product& product, DType compute, const Hardware& hardware);
+
+// Bytes of both operands and of the result.
+double product_bytes(const Product& product, DType compute);
+
+// Returns the gradient of weights as a device makes it. On a GPU the product itself adds to a
+// gradient of the table's dtype, which is read and written, unless the trainer has another kernel
+// that copies it or adds it to earlier ones.
+HalfWork weight_grad_on(HalfWork half, const Hardware& hardware);
 
 // Seconds of kernels that read and write so many bytes.
 double price_memory(double bytes, int calls, const Hardware& hardware);

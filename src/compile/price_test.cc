@@ -88,6 +88,58 @@ TEST(Price, FasterHardwareIsNeverSlowerAndRecomputationNeverFree) {
   }
 }
 
+// The result of a product is written behind its FLOPs, so matmul_depth counts once for every two
+// bytes that a number of a result in bf16 moves. On a processor the fit tells both apart.
+TEST(Price, AResultOfMoreBytesMakesAProductDeeperOnAGpu) {
+  Hardware hardware = some_hardware();
+  hardware.memory_bytes_per_s = 1e15;
+  for (const double depth : {0.0, 50.0, 300.0}) {
+    for (const int64_t bytes : {2, 4, 8}) {
+      hardware.matmul_depth = depth;
+      const Product product{512, 768, 1000, 1, bytes};
+      Hardware deeper = hardware;
+      deeper.matmul_depth = depth * double(bytes) / 2.0;
+      EXPECT_DOUBLE_EQ(price_product(product, DType::BF16, hardware),
+                       price_product({512, 768, 1000}, DType::BF16, deeper));
+      Hardware processor = hardware;
+      processor.matmul_bytes_per_s = 1e15;
+      const double more_s = double(product.m * product.n * (bytes - 2)) / 1e15;
+      EXPECT_NEAR(price_product(product, DType::BF16, processor) - more_s,
+                  price_product({512, 768, 1000}, DType::BF16, processor), 1e-15);
+    }
+  }
+}
+
+// The power limit bounds the rate of a product in 16 bits, however its tiles fall. Where it does
+// not bind, nothing changes, and fp32 is not made by the units that it slows.
+TEST(Price, ThePowerLimitBoundsTheRateOfProductsInSixteenBits) {
+  Hardware free = some_hardware();
+  free.multiprocessors = 10;
+  free.matmul_depth = 100.0;
+  free.memory_bytes_per_s = 1e15;
+  for (const int64_t m : {1, 127, 2048, 4000}) {
+    for (const int64_t n : {96, 2560, 9000}) {
+      for (const int64_t k : {64, 1000, 20000}) {
+        const Product product{m, n, k};
+        for (const DType compute : {DType::F32, DType::F16, DType::BF16}) {
+          const double free_s = price_product(product, compute, free);
+          double slower_s = free_s;
+          for (const double sustained : {1e12, 1.5e11, 9e10, 2e10}) {  // flops per second
+            Hardware limited = free;
+            limited.sustained_flops = sustained;
+            const double limited_s = price_product(product, compute, limited);
+            const double limit_s = compute == DType::F32 ? 0.0 : product.flops() / sustained;
+            EXPECT_DOUBLE_EQ(limited_s, std::max(free_s, limit_s));
+            EXPECT_GE(limited_s, slower_s);
+            EXPECT_LE(limited.product_flops(compute), free.product_flops(compute));
+            slower_s = limited_s;
+          }
+        }
+      }
+    }
+  }
+}
+
 // Every multiprocessor makes whole tiles of 256 x 128 numbers, and all wait for the last wave. A
 // product of less than one wave is cut along its sums instead.
 TEST(Price, ProductsTakeWholeWavesOfTiles) {

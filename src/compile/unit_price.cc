@@ -165,7 +165,7 @@ class UnitPricer {
     return times;
   }
   HalfTimes price_weight_grad(const HalfWork& half) const {
-    HalfTimes times = price(half);
+    HalfTimes times = price(weight_grad_on(half, hardware_));
     for (const Product& product : half.products) {
       const double params = double(product.m) * double(product.n) * double(product.count);
       times.memory_s += price_memory(params * hardware_.practice.grad_copy_bytes, 0, hardware_);

@@ -108,7 +108,7 @@ class Rules {
   void say_tp(const Tried& tried, const std::string& too_large) {
     const int tp = tried.layout.mesh.tp;
     const std::string fits = fmt::format("with tp {} it {}", tp, needs(tried.sized));
-    say("tp", fmt::format("tp {}", tp),
+    say("tp", fmt::format("tp {}{}", tp, tried.layout.exchange.sequence ? ", sequence" : ""),
         too_large.empty()
             ? "the model fits: " + fits
             : fmt::format("tp fills a node until the model fits: {}; {}", too_large, fits));
@@ -202,7 +202,17 @@ class Rules {
     return {int(inside), int(all)};
   }
 
-  std::optional<Tried> plan_of(const LayoutChoice& layout) {
+  // With sequence parallelism wherever there is tp and the model allows it: it sends no byte more
+  // and shares what the other activations need.
+  std::optional<Tried> plan_of(LayoutChoice layout) {
+    layout.exchange.sequence = layout.mesh.tp > 1;
+    if (std::optional<Tried> tried = plan_exactly(layout)) return tried;
+    if (!layout.exchange.sequence) return std::nullopt;
+    layout.exchange.sequence = false;
+    return plan_exactly(layout);
+  }
+
+  std::optional<Tried> plan_exactly(const LayoutChoice& layout) {
     const RunConfig config = with_layout(config_, layout);
     if (!validate_with_data(config, host_.data_vocab_size).empty()) return std::nullopt;
     Result<RunPlan> plan = start_plan(config, host_);

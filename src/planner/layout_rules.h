@@ -35,9 +35,10 @@ struct RuledLayout {
 // `plan` has been started (start_plan) for any number of ranks.
 TokenRegime token_regime(const RunPlan& plan, const Hardware& hardware, int num_ranks);
 
-// Chooses a layout without searching: fill a node with tp until the model fits; then pp across
-// nodes or ZeRO-3, whichever the links allow; dp with the rest; accumulate what does not fit at
-// once. It keeps the same keys as search_layout. Infeasible if no layout of the rules fits.
+// Chooses a layout without searching: fill a node with tp, with sequence parallelism where the
+// model allows it, until the model fits; then pp across nodes or ZeRO-3, whichever the links allow;
+// dp with the rest; accumulate what does not fit at once. It keeps the same keys as search_layout.
+// Infeasible if no layout of the rules fits.
 Result<RuledLayout> layout_by_rules(const RunConfig& config, const HostFacts& host,
                                     const Hardware& hardware, int num_ranks);
 

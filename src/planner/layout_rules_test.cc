@@ -96,6 +96,22 @@ TEST(LayoutRules, WithEnoughMemoryDataParallelismIsAll) {
   EXPECT_EQ(ruled.priced.layout.zero, 1);
 }
 
+// Wherever tp is chosen and sequence parallelism is valid, the rules take it: it never needs more
+// memory, so no larger tp and no pipeline than without it.
+TEST(LayoutRules, TensorParallelismBringsSequenceParallelism) {
+  const Hardware hardware = cluster_of(4, 1e9);
+  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama}) {
+    RunConfig config = ruled_run(family, 4, 4);
+    config.memory.limit_bytes = least_limit(config, hardware, 4);
+    for (int i = 0; i < 6; ++i, config.memory.limit_bytes += config.memory.limit_bytes / 8) {
+      const Result<RuledLayout> ruled = layout_by_rules(config, {}, hardware, 4);
+      ASSERT_TRUE(ruled.ok()) << ruled.error().message;
+      const LayoutChoice& layout = ruled->priced.layout;
+      EXPECT_EQ(layout.exchange.sequence, layout.mesh.tp > 1) << describe(layout);
+    }
+  }
+}
+
 // C / W is FLOPs of a device over its bandwidth, and out of a node that of all its ranks together.
 TEST(LayoutRules, TheRegimeIsPeakOverBandwidth) {
   RunConfig config = ruled_run(ModelFamily::Gpt2, 4, 8);

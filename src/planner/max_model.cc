@@ -91,9 +91,12 @@ ModelSizes::ModelSizes(const RunPlan& started) : config_(started.config.model) {
   const bool shares_heads = started.config.parallel.context == ContextExchange::AllToAll;
   const int64_t divided = int64_t(started.mesh.tp) * (shares_heads ? started.mesh.cp : 1);
   const int64_t heads_of_width = model_.heads / std::gcd(model_.heads, model_.d_model);
-  keeps_kv_heads_ = model_.kv_heads == 1 || model_.kv_heads % divided != 0;
-  const int64_t kv = keeps_kv_heads_ ? std::lcm(model_.kv_heads, divided)
-                                     : divided * (model_.heads / model_.kv_heads);
+  // Kv heads stay where tp does not share them evenly, and where that makes smaller steps, as the
+  // models of one family do.
+  const int64_t if_kept = std::lcm(model_.kv_heads, divided);
+  const int64_t if_grown = divided * (model_.heads / model_.kv_heads);
+  keeps_kv_heads_ = model_.kv_heads == 1 || model_.kv_heads % divided != 0 || if_kept < if_grown;
+  const int64_t kv = keeps_kv_heads_ ? if_kept : if_grown;
   const int64_t step = std::lcm(kv, heads_of_width);
   heads_of_size_ = model_.heads % step == 0 ? step : model_.heads;
   const ParallelConfig& parallel = started.config.parallel;

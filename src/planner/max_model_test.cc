@@ -100,6 +100,20 @@ TEST(MaxModel, SizesKeepTheShape) {
   }
 }
 
+// With GQA a size differs from the next by as many heads as tp and the kv heads share, not by as
+// many as would give every rank one more kv head.
+TEST(MaxModel, StepsOfGqaOnALargeTpAreNotWiderThanItsKvHeads) {
+  for (const int tp : {1, 2, 4, 8}) {
+    RunConfig config = shaped_run(ModelFamily::Llama, 64, 8);
+    config.parallel.tp = tp;
+    const ModelSizes sizes(start_plan(config, {}).value());
+    const int64_t size = sizes.configured();
+    EXPECT_LE(sizes.at(size + 1).heads - sizes.at(size).heads, 8);
+    EXPECT_EQ(sizes.at(size).heads, 64);
+    EXPECT_EQ(sizes.at(size + 1).kv_heads % tp, 0);
+  }
+}
+
 // Less memory, less ZeRO or less offload never gives a larger model.
 TEST(MaxModel, MoreMemoryZeroAndOffloadNeverGiveASmallerModel) {
   RunConfig config = shaped_run(ModelFamily::Gpt2, 4, 0);

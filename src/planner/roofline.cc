@@ -29,6 +29,7 @@ struct PassWork {
 Hardware limited_by(RoofBound bound, Hardware hardware) {
   if (bound != RoofBound::Peak) {
     hardware.fp32_flops = hardware.bf16_flops = hardware.fp16_flops = kNoLimit;
+    hardware.sustained_flops = 0.0;
   }
   if (bound != RoofBound::Bandwidth) hardware.memory_bytes_per_s = kNoLimit;
   if (bound != RoofBound::Launch) hardware.launch_s = 0.0;
@@ -50,10 +51,11 @@ class RoofPricer {
     for (size_t i = 0; i < works.size(); ++i) {
       const OpWork& work = works[i];
       const AttentionWork* attention = work.attention ? &*work.attention : nullptr;
+      const HalfWork weight_grad = weight_grad_on(work.weight_grad, hardware_);
       const std::pair<char, PassWork> passes[] = {
           {'F', {work.forward, attention, 1.0}},
           {'B', {work.input_grad, attention, kBackwardAttention}},
-          {'W', {work.weight_grad, nullptr, 1.0}}};
+          {'W', {weight_grad, nullptr, 1.0}}};
       for (const auto& [pass, of_pass] : passes) {
         RoofPoint point{unit, graph.ops[i].name, work.kind, pass, flops(of_pass), bytes(of_pass)};
         if (point.bytes <= 0.0) continue;
@@ -75,7 +77,8 @@ class RoofPricer {
   }
   double bytes(const PassWork& work) const {
     double bytes = work.half.bytes;
-    for (const Product& product : work.half.products) bytes += product.elements() * element_bytes();
+    for (const Product& product : work.half.products)
+      bytes += product_bytes(product, shape_.compute);
     if (work.attention) {
       const double passes = work.attention_factor > 1.0 ? 2.0 : 1.0;
       bytes += passes * fused_attention_bytes(*work.attention, shape_.compute);

@@ -36,8 +36,11 @@ TEST(Roofline, PointsLieUnderTheRoofAndAddUpToThePrice) {
     for (const int64_t seq_len : {16, 512, 4096}) {
       for (const int tp : {1, 4}) {
         const RunPlan plan = started_run(family, seq_len, tp);
+        Hardware limited = device_of(1e13, 1e13, 0.0);
+        limited.sustained_flops = 4e12;
+        limited.matmul_depth = 300.0;
         for (const Hardware& hardware : {device_of(1e15, 3e12, 3e-5), device_of(1e11, 2e10, 0.0),
-                                         device_of(1e13, 1e13, 0.0)}) {
+                                         device_of(1e13, 1e13, 0.0), limited}) {
           const Roofline roof = roofline(plan.model, plan.shape, hardware);
           double layer_s = 0.0, head_s = 0.0;
           for (const RoofPoint& point : roof.points) {
@@ -76,6 +79,37 @@ TEST(Roofline, TheBoundFollowsTheDevice) {
   EXPECT_EQ(bounds_on(device_of(1e14, 1e12, 0.0), RoofBound::Launch), 0);
   EXPECT_GT(bounds_on(device_of(1e14, 1e12, 0.0), RoofBound::Bandwidth), 0);
   EXPECT_GT(bounds_on(device_of(1e12, 1e12, 0.0), RoofBound::Peak), 0);
+}
+
+// A power limit lowers the FLOPs of products, never their bytes: what the peak bounds without it,
+// it bounds with it.
+TEST(Roofline, ThePowerLimitIsALimitOfThePeak) {
+  RunConfig config;
+  config.model.d_model = 1024;
+  config.model.heads = 8;
+  config.model.vocab_size = 512;
+  config.model.seq_len = 512;
+  config.batch.micro_sequences = 2;
+  config.precision.compute = ComputeChoice::Bf16;
+  const RunPlan plan = start_plan(config, {}).value();
+  Hardware hardware = device_of(1e15, 1e12, 0.0);
+  const Roofline free = roofline(plan.model, plan.shape, hardware);
+  hardware.sustained_flops = 1e13;
+  const Roofline limited = roofline(plan.model, plan.shape, hardware);
+  ASSERT_EQ(free.points.size(), limited.points.size());
+  int num_products = 0;
+  for (size_t i = 0; i < free.points.size(); ++i) {
+    const RoofPoint &a = free.points[i], &b = limited.points[i];
+    if (a.bound == RoofBound::Peak) {
+      EXPECT_EQ(b.bound, RoofBound::Peak) << a.op << a.pass;
+    }
+    if (b.kind == OpKind::Linear) {
+      EXPECT_EQ(b.bound, RoofBound::Peak) << b.op << b.pass;
+      EXPECT_LE(b.flops_per_s(), 1e13 * (1.0 + 1e-9));
+      ++num_products;
+    }
+  }
+  EXPECT_GT(num_products, 0);
 }
 
 }  // namespace

@@ -32,4 +32,28 @@ inline Hardware two_nodes() {
   return hardware;
 }
 
+// Nodes of so many GPUs, with the numbers of clusters/dgx-h100.toml: tiles, a power limit, a switch
+// that adds, and a library that chooses the method of a collective by its price.
+inline Hardware gpu_nodes(int ranks_of_node) {
+  Hardware hardware;
+  hardware.fp32_flops = 67e12;
+  hardware.bf16_flops = hardware.fp16_flops = 989e12;
+  hardware.memory_bytes_per_s = 3.35e12;
+  hardware.multiprocessors = 132;
+  hardware.reduce_bytes_per_s = 1.1e12;
+  hardware.offload_bytes_per_s = 51.2e9;
+  hardware.matmul_share = 0.863;
+  hardware.matmul_depth = 430.0;
+  hardware.sustained_flops = 720e12;
+  hardware.attention_share = 0.5;
+  hardware.memory_share = 0.734;
+  hardware.launch_s = 50.3e-6;
+  hardware.collective_s = 33.63e-6;
+  hardware.overlap_share = 0.18;
+  hardware.set_nodes(ranks_of_node, {3.4e-6, 370e9}, {14e-6, 40e9});
+  hardware.tiers.front().sums_in_switch = true;
+  hardware.tiers.front().switch_share = 0.85;
+  return hardware;
+}
+
 }  // namespace trireme

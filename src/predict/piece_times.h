@@ -8,9 +8,11 @@ namespace trireme {
 // each matmul, and the transfers run one after the other.
 struct PieceTimes {
   int pieces = 1;
-  bool goes_round = false;   // true for a ring, false for sums
-  double matmul_s = 0.0;     // of all pieces together
-  double weights_s = 0.0;    // every matmul after the first reads the weights again
+  bool goes_round = false;  // true for a ring, false for sums
+  double matmul_s = 0.0;    // of all pieces together
+  // Every piece after the first takes so much longer: it reads the weights again, as far as that is
+  // not hidden behind its FLOPs, and its tiles may fill a wave less well.
+  double weights_s = 0.0;
   double transfer_s = 0.0;   // of one piece
   double taken_share = 0.0;  // of the matmul's speed, that a transfer beside it takes
 

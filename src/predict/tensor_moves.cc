@@ -1,6 +1,7 @@
 #include "predict/tensor_moves.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -8,7 +9,6 @@
 #include "collectives/move_collective.h"
 #include "compile/kernel_price.h"
 #include "compile/link_cost.h"
-#include "compile/step_price.h"
 #include "graph/all_passes.h"
 #include "graph/model_graphs.h"
 #include "graph/moves.h"
@@ -60,6 +60,10 @@ std::optional<VectorMove> vector_move(Collective collective) {
   }
 }
 
+bool is_of_layer(const TensorMove& move) {
+  return move.tensor.find("layers.") != std::string::npos;
+}
+
 class Pricer {
  public:
   Pricer(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage,
@@ -72,9 +76,12 @@ class Pricer {
         collective_bytes_(collective_bytes) {
     if (!rank.shape.tp_overlap) return;
     for (const ParamSpec& param : local_param_table(plan.model, stage, rank.shape)) {
-      if (param.shape.rank() == 2) elements_[param.name] = param.shape.num_elements();
+      if (param.shape.rank() == 2) weights_[param.name] = {param.shape[0], param.shape[1]};
     }
   }
+
+  // The transfers that follow belong to products with the weights transposed.
+  void go_backwards() { is_backward_ = true; }
 
   void add(const std::vector<TensorMove>& moves) {
     for (const TensorMove& move : moves) {
@@ -90,15 +97,23 @@ class Pricer {
       }
     }
   }
+  // Adds the gathers in layers among some transfers.
+  void add_gathers_of_layers(const std::vector<TensorMove>& moves) {
+    for (const TensorMove& move : moves) {
+      if (!is_of_layer(move)) continue;
+      const auto whole = collective_of(move.change, move.global, rank_.shape.tp, rank_.coords.tp);
+      if (whole && whole->collective == Collective::AllGather) add({move});
+    }
+  }
+
   // Adds transfers of which those of a layer start together with products: beside_s has the seconds
   // of these products for each transfer of one layer. Compute waits for the rest of the transfer.
   void add_beside(const std::vector<TensorMove>& moves, const std::vector<double>& beside_s) {
     size_t next = 0;
     for (const TensorMove& move : moves) {
-      const bool is_of_layer = move.tensor.find("layers.") != std::string::npos;
       const double before_s = sum_.seconds;
       add({move});
-      if (!is_of_layer || beside_s.empty()) continue;
+      if (!is_of_layer(move) || beside_s.empty()) continue;
       const double product_s = beside_s[next++ % beside_s.size()];
       const double whole_s = sum_.seconds - before_s;
       const double slowed_s = slowdown_s(product_s, whole_s, hardware_.overlap_share);
@@ -114,30 +129,46 @@ class Pricer {
         piece_traffic(move.change, move.global, kRowPieces, tp, rank_.coords.tp);
     int64_t bytes = traffic.sent_elements * size_of(move.dtype);
     for (const MoveCollective& piece : traffic.sums) bytes += sent(piece, move.dtype);
-    PieceTimes times = matmul_of(move);
-    times.goes_round = traffic.sums.empty();
-    times.pieces = times.goes_round ? tp : int(traffic.sums.size());
+    const bool goes_round = traffic.sums.empty();
+    PieceTimes times = matmul_of(move, goes_round ? tp : int(traffic.sums.size()));
+    times.goes_round = goes_round;
     const int transfers = times.goes_round ? tp - 1 : times.pieces;
     times.transfer_s = transfers > 0 ? transfer_s(bytes / transfers) : 0.0;
     sum_.sent_bytes += bytes;
     sum_.seconds += times.exposed_s();
   }
 
-  // The matmul of all rows with this rank's part of the weights.
-  PieceTimes matmul_of(const TensorMove& move) const {
-    int64_t elements = 0;
-    for (const std::string& name : move.weights) {
-      const auto found = elements_.find(name);
-      if (found != elements_.end()) elements += found->second;
-    }
-    const double flops = 2.0 * double(move.global[0]) * double(elements);
-    PieceTimes times;
-    times.taken_share = hardware_.overlap_share;
-    times.matmul_s = flops / (peak_flops(plan_, hardware_) * hardware_.matmul_share);
-    if (hardware_.memory_bytes_per_s > 0.0) {
-      times.weights_s = price_memory(double(elements * size_of(move.dtype)), 1, hardware_);
-    }
+  // The matmul of all rows with this rank's part of the weights, in so many pieces.
+  PieceTimes matmul_of(const TensorMove& move, int pieces) const {
+    PieceTimes times{.pieces = pieces, .taken_share = hardware_.overlap_share};
+    const double whole_s = product_s(move, move.global[0]);
+    times.matmul_s = whole_s;
+    if (pieces == 1) return times;
+    const double piece_s = product_s(move, (move.global[0] + pieces - 1) / pieces);
+    times.weights_s = std::max(0.0, pieces * piece_s - whole_s) / (pieces - 1);
     return times;
+  }
+  double product_s(const TensorMove& move, int64_t rows) const {
+    double seconds = 0.0;
+    for (const std::string& name : move.weights) {
+      const auto found = weights_.find(name);
+      if (found == weights_.end()) continue;
+      const auto [out, in] = found->second;
+      seconds += product_s(is_backward_ ? Product{rows, in, out} : Product{rows, out, in});
+    }
+    return seconds;
+  }
+  // On the slowest device of the cluster.
+  double product_s(const Product& product) const {
+    double seconds = 0.0;
+    for (int device = 0; device < hardware_.num_devices(); ++device) {
+      const DType compute = plan_.shape.compute;
+      seconds =
+          std::max(seconds, hardware_.is_mixed()
+                                ? price_product(product, compute, hardware_.all_of_device(device))
+                                : price_product(product, compute, hardware_));
+    }
+    return seconds;
   }
 
   int64_t sent(const MoveCollective& move, DType dtype) const {
@@ -165,7 +196,8 @@ class Pricer {
   LinkSpec link_;
   const Hardware& hardware_;
   CollectiveBytes& collective_bytes_;
-  std::map<std::string, int64_t> elements_;
+  std::map<std::string, std::array<int64_t, 2>> weights_;  // [output][input]
+  bool is_backward_ = false;
   TensorMoves sum_;
 };
 
@@ -180,10 +212,18 @@ TensorMoves price_tensor_moves(const RunPlan& plan, const RankPlan& rank, const 
     pricer.add(moves.forward);
     return pricer.sum();
   }
+  const TrainerPractice& practice = hardware.practice;
   const bool runs_all_again =
-      hardware.practice.recomputes_whole_layers && rank.shape.recompute == Recompute::Full;
-  pricer.add(runs_all_again ? moves.forward : moves.recompute);
-  if (kind == ActionKind::BW && hardware.practice.hides_tp_sums) {
+      practice.recomputes_whole_layers && rank.shape.recompute == Recompute::Full;
+  const bool gathers_again = practice.selective == SelectivePractice::EveryOtherProduct &&
+                             rank.shape.recompute == Recompute::Selective;
+  if (gathers_again) {
+    pricer.add_gathers_of_layers(moves.forward);
+  } else {
+    pricer.add(runs_all_again ? moves.forward : moves.recompute);
+  }
+  pricer.go_backwards();
+  if (kind == ActionKind::BW && practice.hides_tp_sums) {
     const ProductsBeside beside = products_beside_moves(plan.model, rank.shape, hardware);
     pricer.add_beside(moves.backward_input, beside.input_moves_s);
     pricer.add_beside(moves.backward_weight, beside.weight_moves_s);

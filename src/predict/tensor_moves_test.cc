@@ -161,6 +161,29 @@ TEST(TensorMoves, HideBehindMatmulsInThePredictedStep) {
   });
 }
 
+// torchtitan's selective recomputation gathers the inputs of products in layers again, and stores
+// what its other collectives have made. With sequence parallelism a half of what a layer sends in F
+// are gathers.
+TEST(TensorMoves, EveryOtherProductGathersAgain) {
+  for_every_run([](RunConfig config) {
+    if (config.memory.recompute == Recompute::Full) return;
+    Hardware hardware = hardware_of(1e9, 1e-6);
+    hardware.practice = practice_of(TrainerKind::Torchtitan);
+    const auto sent = [&](int64_t layers, Recompute recompute, ActionKind kind) {
+      config.model.layers = layers;
+      config.memory.recompute = recompute;
+      const RunPlan plan = plan_of(config, false);
+      return moves_of(plan, plan.pipeline[0], kind, hardware).sent_bytes;
+    };
+    const int64_t of_layer =
+        sent(4, Recompute::None, ActionKind::F) - sent(3, Recompute::None, ActionKind::F);
+    for (const ActionKind kind : {ActionKind::B, ActionKind::BW}) {
+      const int64_t again = sent(3, Recompute::Selective, kind) - sent(3, Recompute::None, kind);
+      EXPECT_EQ(again, config.parallel.sequence ? 3 * of_layer / 2 : 0);
+    }
+  });
+}
+
 // A trainer that hides sums behind the gradients of weights sends the same bytes and never waits
 // longer; the more its transfers slow the products, the less it gains.
 TEST(TensorMoves, BesideWeightGradientsNeverCostMore) {

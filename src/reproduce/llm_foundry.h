@@ -18,5 +18,6 @@ struct LlmFoundryRow {
 
 std::span<const LlmFoundryRow> llm_foundry_rows_80g();
 std::span<const LlmFoundryRow> llm_foundry_rows_40g();
+std::span<const LlmFoundryRow> llm_foundry_rows_h100();
 
 }  // namespace trireme

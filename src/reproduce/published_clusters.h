@@ -22,4 +22,7 @@ Hardware h100_hbm2e();
 // The devices with 80 GB and one 200 Gbit/s adapter for every two of them.
 Hardware a100_80g_of_half_the_adapters();
 
+// The devices with 80 GB and four adapters of 100 Gbit/s for every eight of them: Jean Zay.
+Hardware a100_80g_of_100_gbit();
+
 }  // namespace trireme

@@ -17,7 +17,7 @@ struct ForwardFlops {
 
 ForwardFlops forward_flops(const GptShape& model) {
   const double h = double(model.d_model), layers = double(model.layers);
-  const double kv = model.is_llama() ? h * double(model.kv_heads) / double(model.heads) : h;
+  const double kv = model.kv_heads > 0 ? h * double(model.kv_heads) / double(model.heads) : h;
   const double mlp = model.is_llama() ? 3.0 * double(model.d_ff) : 8.0 * h;
   const double second_of_mlp = model.is_llama() ? double(model.d_ff) : 4.0 * h;
   return {.products = 2.0 * h * (2.0 * h + 2.0 * kv + mlp) * layers,

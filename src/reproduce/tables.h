@@ -29,12 +29,18 @@ std::vector<PublishedRun> llm_foundry_80g_runs();
 std::vector<PublishedRun> llm_foundry_40g_runs();
 Result<Reproduction> reproduce_llm_foundry_a100();
 
+std::vector<PublishedRun> llm_foundry_h100_runs();
+Result<Reproduction> reproduce_llm_foundry_h100();
+
 std::vector<PublishedRun> dgxc_gpt3_h100_runs();
 Result<Reproduction> reproduce_dgxc_gpt3_h100();
 
 std::vector<PublishedRun> torchtitan_a100_runs();
 std::vector<PublishedRun> torchtitan_h100_runs();
 Result<Reproduction> reproduce_torchtitan_llama();
+
+// Runs of other trainers and devices, a few of each publication.
+Result<Reproduction> reproduce_other_runs();
 
 Result<Reproduction> reproduce_zero_t1();
 Result<Reproduction> reproduce_lecture_8xa100();

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "reproduce/llama_shapes.h"
 #include "reproduce/price_runs.h"
 #include "reproduce/published_clusters.h"
 #include "reproduce/tables.h"
@@ -16,39 +17,6 @@ namespace {
 // FlashAttention-2, which PyTorch uses, reaches 35 % of the peak of an H100 (Shah et al. 2024,
 // arXiv:2407.08608, abstract).
 constexpr double kFlashAttention2OnH100 = 0.35;
-
-constexpr GptShape kLlama2_13b{.layers = 40,
-                               .d_model = 5120,
-                               .heads = 40,
-                               .seq_len = 4096,
-                               .vocab_size = 32000,
-                               .dropout = 0.0,
-                               .d_ff = 13824,
-                               .kv_heads = 40};
-constexpr GptShape kLlama2_70b{.layers = 80,
-                               .d_model = 8192,
-                               .heads = 64,
-                               .seq_len = 4096,
-                               .vocab_size = 32000,
-                               .dropout = 0.0,
-                               .d_ff = 28672,
-                               .kv_heads = 8};
-constexpr GptShape kLlama3_8b{.layers = 32,
-                              .d_model = 4096,
-                              .heads = 32,
-                              .seq_len = 8192,
-                              .vocab_size = 128256,
-                              .dropout = 0.0,
-                              .d_ff = 14336,
-                              .kv_heads = 8};
-constexpr GptShape kLlama3_70b{.layers = 80,
-                               .d_model = 8192,
-                               .heads = 64,
-                               .seq_len = 8192,
-                               .vocab_size = 128256,
-                               .dropout = 0.0,
-                               .d_ff = 28672,
-                               .kv_heads = 8};
 
 // Which kernels ran: those of torch.compile, or one for every operation with a norm that is one
 // kernel ("fused_rmsnorm") or several ("rmsnorm"), as the configuration of the model says.
@@ -137,8 +105,8 @@ Result<Reproduction> reproduce_torchtitan_llama() {
       "Selective recomputation makes every second product and everything beside products and "
       "attention again (the policy \"op\"). Runs without torch.compile pay for a kernel of each "
       "operation.",
-      "The H100 have HBM2e (2.4 TB/s) and a limit of 500 W. Their peak is published as between 835 "
-      "and 989 TFLOP/s; the middle is taken.",
+      "The H100 have HBM2e (2.4 TB/s) and a limit of 500 W, under which products reach 0.6 of the "
+      "peak of 989 TFLOP/s (pytorch/ao, roofline_utils.py).",
   };
   const std::vector<PublishedRun> on_a100 = torchtitan_a100_runs(),
                                   on_h100 = torchtitan_h100_runs();

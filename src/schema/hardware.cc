@@ -29,6 +29,7 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"device.fp16_flops", false, kNoLimit},
                              {"device.matmul_share", false, 1.0},
                              {"device.matmul_depth", true, 1e6},
+                             {"device.sustained_flops", true, kNoLimit},
                              {"device.matmul_bytes_per_s", true, kNoLimit},
                              {"device.attention_share", false, 1.0},
                              {"device.memory_share", false, 1.0},
@@ -77,11 +78,23 @@ std::string problem_of(const ConfigField& field, const std::string& prefix) {
 
 // The numbers on which the kernels, the memory and the power of one rank depend. The others belong
 // to what ranks do together.
-constexpr std::string_view kOwnOfDevice[] = {
-    "name",         "fp32_flops",      "bf16_flops",   "fp16_flops",     "memory_bytes_per_s",
-    "memory_bytes", "multiprocessors", "matmul_share", "matmul_depth",   "matmul_bytes_per_s",
-    "memory_share", "attention_share", "vector_share", "attention_tile", "launch_s",
-    "watts"};
+constexpr std::string_view kOwnOfDevice[] = {"name",
+                                             "fp32_flops",
+                                             "bf16_flops",
+                                             "fp16_flops",
+                                             "memory_bytes_per_s",
+                                             "memory_bytes",
+                                             "multiprocessors",
+                                             "matmul_share",
+                                             "matmul_depth",
+                                             "sustained_flops",
+                                             "matmul_bytes_per_s",
+                                             "memory_share",
+                                             "attention_share",
+                                             "vector_share",
+                                             "attention_tile",
+                                             "launch_s",
+                                             "watts"};
 
 // Says why the ranks of another device cannot be those of the table.
 void check_ranks(const Hardware& hardware, std::vector<std::string>& problems) {
@@ -159,6 +172,8 @@ std::vector<ConfigField> hardware_fields(Hardware& hardware) {
       "of their speed, that compute and memory.offload lose beside each other");
   add("matmul_share", &hardware.matmul_share, "of the peak that matmuls reach");
   add("matmul_depth", &hardware.matmul_depth, "a product of depth k takes the time of k + this");
+  add("sustained_flops", &hardware.sustained_flops,
+      "of products in 16 bits under the power limit; 0: it does not bind");
   add("matmul_bytes_per_s", &hardware.matmul_bytes_per_s,
       "moved by a product beside its FLOPs; 0: while it computes");
   add("attention_share", &hardware.attention_share, "of the peak that attention reaches");
@@ -296,6 +311,12 @@ double Hardware::peak_flops(DType compute) const {
     default:
       return fp32_flops;
   }
+}
+
+double Hardware::product_flops(DType compute) const {
+  const double at_full_clock = peak_flops(compute) * matmul_share;
+  const bool is_limited = sustained_flops > 0.0 && size_of(compute) == 2;
+  return is_limited ? std::min(at_full_clock, sustained_flops) : at_full_clock;
 }
 
 bool Hardware::is_mixed() const { return !others.empty(); }

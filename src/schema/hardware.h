@@ -33,6 +33,9 @@ struct Hardware {
   // The free numbers, fitted to single kernels and collectives.
   double matmul_share = 0.85;  // share of the peak that large products reach
   double matmul_depth = 0.0;   // a product of depth k takes the time of one of k + this
+  // FLOPs per second that products in 16 bits sustain under the device's power limit, which lowers
+  // its clock; 0: the limit does not bind.
+  double sustained_flops = 0.0;
   // At which a product moves its operands and its result before and behind its FLOPs, as a
   // processor does; 0: while it computes.
   double matmul_bytes_per_s = 0.0;
@@ -76,6 +79,8 @@ struct Hardware {
   }
   // Peak of products of the dtype: F32, BF16 or F16.
   double peak_flops(DType compute) const;
+  // FLOPs per second of deep products of the dtype under the power limit.
+  double product_flops(DType compute) const;
 
   // True if threads do everything themselves, one after the other: launch a kernel, move its data,
   // compute. On other devices these times overlap.

@@ -56,7 +56,7 @@ double decode_step_seconds(const ModelSpec& model, const LanguageModelUse& use,
                         double(model.key_dim() + model.v_head_dim);
   const double flops = batch * (2.0 * double(num_active_params(model)) + scores);
   const double moves_s = bytes / (hardware.memory_bytes_per_s * hardware.memory_share);
-  const double computes_s = flops / (hardware.peak_flops(DType::BF16) * hardware.matmul_share);
+  const double computes_s = flops / hardware.product_flops(DType::BF16);
   return hardware.is_processor() ? moves_s + computes_s : std::max(moves_s, computes_s);
 }
 

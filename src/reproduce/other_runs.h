@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "reproduce/published_run.h"
+
+namespace trireme {
+
+// Published runs that no other table holds, by the cluster on which they ran. Each file names the
+// publications.
+
+// DGX H100: Megatron-Core and MaxText.
+std::vector<PublishedRun> other_runs_on_h100();
+
+// DGX A100 with one adapter for each device: Megatron-DeepSpeed.
+std::vector<PublishedRun> other_runs_on_a100();
+
+// Nodes of A100 with four adapters of 100 Gbit/s: Megatron-DeepSpeed (BLOOM), PyTorch FSDP.
+std::vector<PublishedRun> other_runs_on_a100_of_100_gbit();
+
+// Nodes of A100 with 40 GB: GPT-NeoX.
+std::vector<PublishedRun> other_runs_on_a100_40g();
+
+}  // namespace trireme

@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+
+#include "reproduce/llama_shapes.h"
+#include "reproduce/other_runs.h"
+
+namespace trireme {
+namespace {
+
+// Smith et al. 2022 (arXiv:2201.11990), section 2.3: Megatron-Turing NLG 530B on DGX A100 of 80 GB.
+struct TuringRow {
+  int dp;
+  double step_s;
+};
+constexpr TuringRow kTuringRows[] = {{8, 60.1}, {10, 50.2}, {12, 44.4}};
+
+PublishedRun turing_run(const TuringRow& row) {
+  PublishedRun run;
+  run.part = "Megatron-DeepSpeed";
+  run.model = {.layers = 105, .d_model = 20480, .heads = 128};
+  run.parallel.tp = 8;
+  run.parallel.pp = 35;
+  run.parallel.dp = row.dp;
+  run.parallel.zero = 1;
+  run.parallel.bucket_bytes = kOneBucket;
+  run.recompute = Recompute::Full;
+  run.practice = practice_of(TrainerKind::DeepSpeed);
+  run.micro_sequences = 1;
+  run.global_sequences = 1920;
+  run.step_s = row.step_s;
+  run.row = fmt::format("MT-NLG 530B on {} A100: tp 8, pp 35, dp {}", run.num_ranks(), row.dp);
+  return run;
+}
+
+// bigscience-workshop/bigscience, train/tr11-176B-ml/chronicles-prequel.md (commit 053adaf),
+// "GBS Variations": a model of 181 billion parameters on 48 nodes of Jean Zay, layouts that were
+// measured on the way to BLOOM on 25 February 2022, with fp16 and ZeRO 1.
+struct BloomRow {
+  int dp, tp, pp;
+  int64_t micro_sequences, global_sequences;
+  double step_s;
+};
+constexpr BloomRow kBloomRows[] = {
+    {8, 8, 6, 4, 2048, 114.11},   {4, 8, 12, 4, 2048, 117.07}, {4, 8, 12, 2, 2048, 128.82},
+    {4, 8, 12, 4, 1568, 92.75},   {12, 8, 4, 4, 2016, 114.81}, {24, 8, 2, 2, 2016, 136.13},
+    {8, 4, 12, 4, 2048, 111.89},  {8, 4, 12, 2, 2048, 110.48}, {16, 4, 6, 2, 2048, 111.71},
+    {16, 2, 12, 2, 2048, 112.50}, {8, 2, 24, 1, 2048, 119.53}, {8, 2, 24, 2, 2048, 122.75},
+};
+
+PublishedRun bloom_run(const BloomRow& row) {
+  PublishedRun run;
+  run.part = "BLOOM";
+  run.model = {.layers = 72,
+               .d_model = 14336,
+               .heads = 64,
+               .seq_len = 2048,
+               .vocab_size = 250880,
+               .dropout = 0.0};
+  run.parallel.tp = row.tp;
+  run.parallel.pp = row.pp;
+  run.parallel.dp = row.dp;
+  run.parallel.zero = 1;
+  run.parallel.bucket_bytes = kOneBucket;
+  run.recompute = Recompute::Full;
+  run.practice = practice_of(TrainerKind::DeepSpeed);
+  run.micro_sequences = row.micro_sequences;
+  run.global_sequences = row.global_sequences;
+  run.step_s = row.step_s;
+  run.row =
+      fmt::format("BLOOM 181B on {} A100: tp {}, pp {}, dp {}, micro {} of {}", run.num_ranks(),
+                  row.tp, row.pp, row.dp, row.micro_sequences, row.global_sequences);
+  return run;
+}
+
+// foundation-model-stack/fms-fsdp, README.md (commit 0d31998): Llama 2 with PyTorch FSDP on 128
+// A100, sharded inside nodes, gradients in bf16, without recomputation.
+struct FmsRow {
+  const char* name;
+  const GptShape& model;
+  int64_t micro_sequences;
+  double tokens_per_s;  // of a device
+};
+constexpr FmsRow kFmsRows[] = {{"7B", kLlama2_7b, 2, 3760}, {"13B", kLlama2_13b, 1, 1700}};
+
+PublishedRun fms_run(const FmsRow& row) {
+  PublishedRun run;
+  run.part = "fms-fsdp";
+  run.row = fmt::format("Llama 2 {} on 128 A100: fms-fsdp, HSDP, micro {}", row.name,
+                        row.micro_sequences);
+  run.model = row.model;
+  run.parallel.dp = 128;
+  run.parallel.zero = 3;
+  run.parallel.hsdp_shard = 8;
+  run.practice = practice_of(TrainerKind::Torchtitan);
+  run.practice.runs_norms_apart = true;  // LayerNormParameterized of ibm-fms
+  run.practice.grad_bytes = 2;
+  run.practice.grad_copy_bytes = 8.0;  // as of MPT with gradients in bf16
+  run.micro_sequences = row.micro_sequences;
+  run.global_sequences = 128 * row.micro_sequences;
+  run.step_s = double(run.global_sequences * run.model.seq_len) / row.tokens_per_s / 128.0;
+  return run;
+}
+
+// Black et al. 2022 (arXiv:2204.06745), sections 2.2 and 2.3: GPT-NeoX-20B on twelve nodes of eight
+// A100 of 40 GB, 117 TFLOP/s of a device with recomputation counted. Attention and MLP stand beside
+// each other and positions are rotary there; it is priced as a GPT.
+PublishedRun neox_run() {
+  PublishedRun run;
+  run.part = "GPT-NeoX";
+  run.row = "GPT-NeoX 20B on 96 A100: tp 2, pp 4, dp 12, micro 4";
+  run.model = {.layers = 44,
+               .d_model = 6144,
+               .heads = 64,
+               .seq_len = 2048,
+               .vocab_size = 50432,
+               .dropout = 0.0};
+  run.parallel.tp = 2;
+  run.parallel.pp = 4;
+  run.parallel.dp = 12;
+  run.parallel.zero = 1;
+  run.parallel.bucket_bytes = kOneBucket;
+  run.recompute = Recompute::Full;
+  run.practice = practice_of(TrainerKind::DeepSpeed);
+  run.micro_sequences = 4;
+  run.global_sequences = 1536;
+  run.step_s = executed_flops(run) / run.num_ranks() / 117e12;
+  return run;
+}
+
+}  // namespace
+
+std::vector<PublishedRun> other_runs_on_a100() {
+  std::vector<PublishedRun> runs;
+  for (const TuringRow& row : kTuringRows) runs.push_back(turing_run(row));
+  return runs;
+}
+
+std::vector<PublishedRun> other_runs_on_a100_of_100_gbit() {
+  std::vector<PublishedRun> runs;
+  for (const BloomRow& row : kBloomRows) runs.push_back(bloom_run(row));
+  for (const FmsRow& row : kFmsRows) runs.push_back(fms_run(row));
+  return runs;
+}
+
+std::vector<PublishedRun> other_runs_on_a100_40g() { return {neox_run()}; }
+
+}  // namespace trireme
