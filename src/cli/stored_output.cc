@@ -41,7 +41,7 @@ std::string with_names(std::string text, const std::string& local, const std::st
   return text;
 }
 
-// Before the work begins, so that it is not in vain.
+// Checks the name and the store first, so that no work is lost.
 Status check_store(const std::string& url, OutputRule rule, const CommandIo& io) {
   TRIREME_TRY(open, open_store(url, {}, {.access = StoreAccess::Read}, io));
   if (open.url.path.empty()) return usage(url + ": names a store; add a name in it");
@@ -73,7 +73,7 @@ void remove_local(const fs::path& local) {
   std::error_code ignored;
   fs::remove_all(local, ignored);
   for (fs::path above = local.parent_path(); !above.empty(); above = above.parent_path()) {
-    if (!fs::remove(above, ignored)) break;
+    if (fs::is_symlink(above, ignored) || !fs::remove(above, ignored)) break;
   }
 }
 
@@ -100,10 +100,10 @@ Result<int> with_stored_output(std::string& out, OutputRule rule, CommandIo& io,
     return code;
   }
   if (const Status stored = put(out, url, io); !stored.ok()) {
-    return with_context(stored.error(),
-                        fmt::format("the result is in {}, and is not in the store; put it there "
-                                    "with: trireme store put {} {}",
-                                    out, out, url));
+    return Error{stored.error().kind,
+                 fmt::format("{}; the result is in {}, and is not in the store; put it there "
+                             "with: trireme store put {} {}",
+                             stored.error().message, out, out, url)};
   }
   remove_local(out);
   io.out << with_names(text, out, url);

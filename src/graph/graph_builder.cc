@@ -199,6 +199,10 @@ ValueId GraphBuilder::linear(const std::string& weight, ValueId x, std::vector<D
   return add_linear(weight, x, std::move(out), model_.init_stddev);
 }
 
+void GraphBuilder::declare_weight(const std::string& weight, ValueId x, std::vector<Dim> out) {
+  add_matrix(weight, std::move(out), columns_of(dims_of(x)), model_.init_stddev);
+}
+
 ValueId GraphBuilder::project(const std::string& weight, ValueId x) {
   return add_linear(weight, x, {Axis::Width}, residual_stddev());
 }

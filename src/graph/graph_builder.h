@@ -32,6 +32,9 @@ class GraphBuilder {
   // Parameters "attn.wq" and, where the model has biases, "attn.bq". With an adapter
   // (model.lora_targets) also "attn.wq.lora_a" and "attn.wq.lora_b".
   ValueId linear(const std::string& weight, ValueId x, std::vector<Dim> out);
+  // Declares the weight of a linear op that follows later. The parameters of a unit are in the
+  // order of their declaration, which is also that of random initial values and of gradient norms.
+  void declare_weight(const std::string& weight, ValueId x, std::vector<Dim> out);
   // A linear op whose initial values suit a ReLU behind it (He et al. 2015).
   ValueId relu_linear(const std::string& weight, ValueId x, const Dim& out);
   // A linear op that ends on the residual stream: its initial values may be scaled by depth.

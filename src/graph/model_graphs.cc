@@ -16,6 +16,7 @@ ValueId latent_attention(GraphBuilder& g, const ModelSpec& model, ValueId h) {
   const std::vector<Dim> queries = {Axis::Head, Axis::KeyWidth};
   const bool has_q_latent = model.q_lora_rank > 0;
   ValueId q = has_q_latent ? g.linear("attn.wq_down", h, {Axis::QueryLatent}) : -1;
+  if (!has_q_latent) g.declare_weight("attn.wq", h, queries);
   const ValueId kv = g.linear("attn.wkv_down", h, {Axis::Latent});
   const ValueId shared = g.rope(g.linear("attn.shared.wk", h, {Axis::RopeWidth}));
   // Over tp, queries from the residual stream read all tokens, and the products above those of the

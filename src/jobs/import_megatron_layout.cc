@@ -77,10 +77,11 @@ void cut_stages(JobReader& job, int64_t pp, int64_t chunks) {
   if (stages) {
     return job.assign_stages(*stages, cut.first_rank ? kFirst : cut.last_rank ? kLast : "");
   }
-  const std::string why =
-      fmt::format("the {} layers cannot be cut so into {} stages", cut.layers, pp * chunks);
+  const std::string why = fmt::format("the {} layers cannot be cut so into {:.0f} stages",
+                                      cut.layers, double(pp) * double(chunks));
   if (cut.first_rank || cut.last_rank) {
-    return job.wrong(cut.first_rank ? kFirst : kLast, why, "take numbers whose rest divides");
+    return job.wrong(cut.first_rank ? kFirst : kLast, why,
+                     "choose numbers that leave equally many layers for the other ranks");
   }
   if (cut.layers > 0) job.note(why + " of equal length; they are split by their cost here");
 }

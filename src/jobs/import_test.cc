@@ -1,11 +1,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "jobs/random_layout_fixture.h"
 
 namespace trireme {
 namespace {
+
+const std::filesystem::path kModels =
+    std::filesystem::path(__FILE__).parent_path() / ".." / ".." / "models";
 
 constexpr std::string_view kScript = R"(#!/bin/bash
 # Trains a GPT with 1.3 billion parameters.
@@ -264,7 +268,7 @@ TEST(ImportMegatron, ReadsLatentAttentionAndFurtherTokens) {
   ASSERT_TRUE(job.ok()) << job.error().message;
   const RunConfig read = configuration_of(*job).value();
   const RunConfig ours =
-      load_config_text("[model]\npreset = \"deepseek-v3\"\n", "run.toml", {}).value().config;
+      load_config({.files = {(kModels / "deepseek-v3.toml").string()}}).value().config;
   const RunConfig wanted = spelled_out(ours), got = spelled_out(read);
   const std::vector<ConfigField> a = config_fields(wanted), b = config_fields(got);
   for (size_t i = 0; i < a.size(); ++i) {

@@ -12,7 +12,9 @@ Result<Reproduction> reproduce_other_runs() {
       "publications that no other table holds; src/reproduce/other_runs_*.cc names "
       "them";
   result.notes = {
-      "Nothing was fitted on these runs. Where a publication prints TFLOP/s or tokens/s of a "
+      "Nothing was fitted on these runs, but two effects, the pieces of tp and the results of "
+      "gradients, were added after looking at NVIDIA's. Where a publication prints TFLOP/s or "
+      "tokens/s of a "
       "device, the measured step is the FLOPs or the tokens of a step over that rate.",
       "Micro-batches, schedules and recomputation are those that the publications or their scripts "
       "state. Llama 3 405B on 16,384 H100 is left out: its chunks are not published.",

@@ -9,7 +9,7 @@ namespace trireme {
 // Published runs that no other table holds, by the cluster on which they ran. Each file names the
 // publications.
 
-// DGX H100: Megatron-Core and MaxText.
+// DGX H100: Megatron-Core.
 std::vector<PublishedRun> other_runs_on_h100();
 
 // DGX A100 with one adapter for each device: Megatron-DeepSpeed.

@@ -101,8 +101,9 @@ PublishedRun fms_run(const FmsRow& row) {
 }
 
 // Black et al. 2022 (arXiv:2204.06745), sections 2.2 and 2.3: GPT-NeoX-20B on twelve nodes of eight
-// A100 of 40 GB, 117 TFLOP/s of a device with recomputation counted. Attention and MLP stand beside
-// each other and positions are rotary there; it is priced as a GPT.
+// A100 of 40 GB, 117 TFLOP/s of a device by gpt-neox's count: six FLOPs of a parameter and token,
+// and those of attention, without recomputation. Attention and MLP stand beside each other and
+// positions are rotary there; it is priced as a GPT.
 PublishedRun neox_run() {
   PublishedRun run;
   run.part = "GPT-NeoX";
@@ -122,7 +123,9 @@ PublishedRun neox_run() {
   run.practice = practice_of(TrainerKind::DeepSpeed);
   run.micro_sequences = 4;
   run.global_sequences = 1536;
-  run.step_s = executed_flops(run) / run.num_ranks() / 117e12;
+  constexpr double kParams = 20556201984.0, kLayers = 44.0, kWidth = 6144.0, kTokens = 2048.0;
+  const double token_flops = 6.0 * kParams + 60.0 * kTokens * kWidth * kLayers;
+  run.step_s = double(run.global_sequences) * kTokens * token_flops / run.num_ranks() / 117e12;
   return run;
 }
 

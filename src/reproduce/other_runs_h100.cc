@@ -62,38 +62,11 @@ PublishedRun megatron_core_run(const MegatronCoreRow& row) {
   }
   run.parallel.sequence = run.parallel.tp_overlap = row.tp > 1;
   run.parallel.zero = 1;
+  // Its configuration computes the core of attention again.
+  if (&row.model == &kNemotron4_340b) run.recompute = Recompute::Selective;
   run.practice = practice_of(TrainerKind::Megatron);
   run.micro_sequences = row.micro_sequences;
   run.global_sequences = row.micro_sequences * row.num_microbatches * run.parallel.dp;
-  run.step_s = row.step_s;
-  return run;
-}
-
-// The same repository, maxtext/README_70b.md: JAX with FSDP over all devices, from 512 of them on
-// over groups of 128; the projections of queries, keys and values are stored, everything else in a
-// layer is computed again (configure.sh: save_qkv_proj).
-struct MaxTextRow {
-  int num_ranks;
-  double step_s;
-};
-constexpr MaxTextRow kMaxTextRows[] = {{64, 6.999}, {256, 7.153}, {2048, 7.066}};
-
-PublishedRun maxtext_run(const MaxTextRow& row) {
-  PublishedRun run;
-  run.part = "MaxText";
-  run.row = fmt::format("Llama 2 70B on {} H100: MaxText, FSDP", row.num_ranks);
-  run.model = kLlama2_70b;
-  run.parallel.dp = row.num_ranks;
-  run.parallel.zero = 3;
-  if (row.num_ranks >= 512) run.parallel.hsdp_shard = 128;
-  run.recompute = Recompute::Full;
-  run.practice = {.fuses_kernels = false,
-                  .recomputes_whole_layers = true,
-                  .stops_recompute_early = true,
-                  .grad_bytes = 4,
-                  .grad_copy_bytes = 6.0};  // gradients in bf16 become fp32
-  run.micro_sequences = 2;
-  run.global_sequences = 2 * row.num_ranks;
   run.step_s = row.step_s;
   return run;
 }
@@ -103,7 +76,6 @@ PublishedRun maxtext_run(const MaxTextRow& row) {
 std::vector<PublishedRun> other_runs_on_h100() {
   std::vector<PublishedRun> runs;
   for (const MegatronCoreRow& row : kMegatronCoreRows) runs.push_back(megatron_core_run(row));
-  for (const MaxTextRow& row : kMaxTextRows) runs.push_back(maxtext_run(row));
   return runs;
 }
 

@@ -29,6 +29,7 @@ void speed_up_compute(const SpeedUps& factors, Hardware& hardware) {
   const double peaks = share * factors.products / hardware.matmul_share;
   hardware.bf16_flops *= peaks;
   hardware.fp16_flops *= peaks;
+  hardware.sustained_flops *= factors.products;
   hardware.matmul_bytes_per_s *= factors.products;
   hardware.attention_share = std::min(1.0, hardware.attention_share * factors.attention / peaks);
   speed_up(factors.memory, hardware.memory_share, hardware.memory_bytes_per_s);

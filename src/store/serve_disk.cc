@@ -56,17 +56,25 @@ class LostDisk {
       return false;
     }
     patience_ = Deadline::after(kBetweenAttemptsS);
+    // The folder below the mount point of an unmounted disk is empty, too.
+    if (options_.mount_of(options_.folder).size() < mount_.size()) {
+      tell(fmt::format("{}: no disk is mounted at {}; mount it", options_.folder, mount_));
+      return false;
+    }
     const Result<std::string> why_not = why_not_yet();
     const std::string& why = why_not.ok() ? *why_not : why_not.error().message;
     if (!why.empty()) tell(fmt::format("{}: is not taken in: {}", options_.folder, why));
     return why.empty();
   }
+
   // Makes the empty disk the one of this server, after the former server has ended.
   std::unique_ptr<StoreServer> take_in() {
     StoreServerOptions joining = options_;
     joining.join = join_;
     Result<std::unique_ptr<StoreServer>> server = StoreServer::open(joining);
     if (!server.ok()) {
+      constexpr double kAfterFailureS = 60.0;
+      patience_ = Deadline::after(kAfterFailureS);
       tell(server.error().message);
       return nullptr;
     }
