@@ -19,6 +19,7 @@
 #include "agent/agent_wire.h"
 #include "agent/rank_link.h"
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/json_text.h"
 #include "base/sealed_json.h"
 #include "checkpoint/checkpoint_index.h"
@@ -35,6 +36,11 @@
 #include "schema/run_config_text.h"
 #include "scratch_folder.h"
 #include "small_models.h"
+#include "store/chunk_format.h"
+#include "store/folder_identity.h"
+#include "store/metadata_command.h"
+#include "store/server_log_file.h"
+#include "store/store_file.h"
 #include "store/store_wire.h"
 #include "sweep/sweep_record.h"
 #include "tokenizer/bpe_tokenizer.h"
@@ -213,8 +219,7 @@ void add_models(Seeds& seeds, const ScratchFolder& scratch) {
   seeds.add("peft_config_fuzz", print_peft_config({.rank = 2,
                                                    .alpha = 4.5,
                                                    .modules = {"attn.c_attn"},
-                                                   .wider_module = "attn.c_attn",
-                                                   .times_wider = 3,
+                                                   .wider_modules = {{"attn.c_attn", 6}},
                                                    .is_transposed = true}));
   const std::string checkpoint = save_small_checkpoint(scratch / "run", 2);
   seeds.add("checkpoint_index_fuzz", read_plainly(checkpoint + "/index.json"), "\x01");
@@ -273,6 +278,74 @@ void add_store_messages(Seeds& seeds) {
   seeds.add("store_wire_fuzz", pack_description(description), "\x02");
   seeds.add("store_wire_fuzz", pack_log_start({.id = 2, .servers = description.log_servers}),
             "\x03");
+}
+
+// Adds what a store keeps as JSON, and names of a store. The first byte says which.
+void add_store_files(Seeds& seeds) {
+  StoreFile file{.id = 7, .name = "demo", .code = {2, 1}, .dirs = {"/d0", "/d1", "/d2"}};
+  file.mounts = {"/", "/d1", "/"};
+  const StoreFile shared{.id = 7, .name = "demo", .code = {1, 2}, .servers = {"a:1", "b:1"}};
+  const char* target = "store_file_fuzz";
+  for (const StoreFile& store : {file, shared}) {
+    seeds.add(target, text_of(store), std::string(1, '\0'));
+  }
+  const FolderIdentity identity{.store = 7, .store_name = "demo", .server = "s0"};
+  ServerDescription server{.identity = identity, .address = "a:1", .log_address = "a:2"};
+  server.log_servers = {{"a:1", "a:2"}, {"b:1", "b:2"}};
+  for (const char* mode : {"\x01", "\x02"}) seeds.add(target, text_of(identity), mode);
+  for (const char* mode : {"\x03", "\x04"}) {
+    seeds.add(target, text_of(server, first_start_of(server)), mode);
+    seeds.add(target, text_of(server, {.id = 9, .servers = {{"c:1", "c:2"}}}), mode);
+  }
+  seeds.add(target, "store://demo/data/train.tok", "\x05");
+}
+
+// Adds files of chunks: of one piece, of two, and an empty one.
+void add_store_chunks(Seeds& seeds) {
+  for (const size_t bytes : {size_t{0}, size_t{20}, size_t{kChunkPieceBytes} - 300}) {
+    const std::string content(bytes, 'x');
+    const ChunkHeader header = header_of(7, {9, 1}, bytes, hash64(content), 0, 0);
+    const auto head = bytes_of_header(header);
+    seeds.add("store_chunk_fuzz",
+              std::string(reinterpret_cast<const char*>(head.data()), head.size()) + content,
+              std::string(1, '\0'));
+  }
+  const std::string piece(1000, 'y');
+  const auto bytes = std::as_bytes(std::span(piece));
+  const uint64_t checksum = piece_checksum(0, bytes);
+  const auto pieces = std::as_bytes(std::span(&checksum, 1));
+  const ChunkHeader header =
+      header_of(7, {9, 1}, bytes.size(), hash64(bytes), kChunkPieceBytes, hash64(pieces));
+  std::string chunk;
+  for (const auto part : {bytes_of_header(header), bytes, pieces}) {
+    chunk.append(reinterpret_cast<const char*>(part.data()), part.size());
+  }
+  seeds.add("store_chunk_fuzz", chunk, std::string(1, '\0'));
+}
+
+// Returns a record of metadata.log without checksums; the target adds them.
+std::string record_of_log(uint64_t kind, uint64_t term, uint64_t index, const std::string& body) {
+  const uint64_t head[] = {0, kind, term, index, body.size(), 0, 0};
+  return std::string(reinterpret_cast<const char*>(head), sizeof(head)) + body;
+}
+
+// Adds logs of the metadata in a folder: a new store, and one behind a snapshot.
+void add_store_logs(Seeds& seeds) {
+  MetadataCommand create{.kind = CommandKind::Create, .number = 1};
+  create.facts = {.id = 7, .name = "demo", .code = {2, 1}, .most_chunk_bytes = 4096};
+  for (const char* server : {"s0", "s1", "s2"}) {
+    create.servers.push_back(
+        {.name = server, .address = server, .domain = server, .capacity_bytes = 9});
+  }
+  MetadataCommand begin{.kind = CommandKind::Begin, .number = 2};
+  begin.paths = {"a", "b/c"};
+  const std::string empty = "TRM1" + std::string(64, '\0');
+  seeds.add("store_log_fuzz",
+            record_of_log(1, 0, 1, "") + record_of_log(1, 1, 2, pack_command(create)) +
+                record_of_log(1, 1, 3, pack_command(begin)),
+            "\x01");
+  seeds.add("store_log_fuzz",
+            record_of_log(0, 1, 5, empty) + record_of_log(1, 2, 6, pack_command(create)), "\x01");
 }
 
 void add_configurations(Seeds& seeds) {
@@ -569,6 +642,9 @@ int main(int argc, char** argv) {
   add_configurations(seeds);
   add_logs(seeds);
   add_store_messages(seeds);
+  add_store_files(seeds);
+  add_store_chunks(seeds);
+  add_store_logs(seeds);
   add_jobs(seeds);
   add_run_files(seeds);
   add_sweeps(seeds);

@@ -56,14 +56,15 @@ void check_record(std::string_view text) {
   const Result<SweepRecord> again = parse_sweep_json(written);
   if (!again.ok() || sweep_json(*again) != written) std::abort();
   if (record->ranking().size() != record->trials.size()) std::abort();
-  sweep_page(*record, std::vector<TrialCurve>(record->trials.size()), "fuzz");
+  sweep_page(*record, std::vector<TrialCurve>(record->trials.size()),
+             {"/fuzz", "/bin/trireme", "/"});
 }
 
 void check_curve(std::string_view text) {
   const TrialCurve curve = parse_trial_curve(text);
-  const MedianRule rule(curve.num_steps() + 1, 0.1);
+  const MedianRule rule(curve.last_step() + 1, 0.1);
   rule.hopeless_rung(rule.losses_at_rungs(curve), {{1.0}, {2.0}});
-  find_lr(curve, curve.num_steps());
+  find_lr(curve, curve.last_step());
 }
 
 }  // namespace

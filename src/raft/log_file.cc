@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/absolute_folder.h"
 #include "base/file.h"
 
 namespace trireme {
@@ -40,6 +43,25 @@ Result<std::vector<int64_t>> segment_numbers(const std::string& folder) {
   if (error) return damaged(folder + ": cannot list: " + error.message());
   std::sort(numbers.begin(), numbers.end());
   return numbers;
+}
+
+Status check_once(const std::string& folder) {
+  TRIREME_TRY(numbers, segment_numbers(folder));
+  if (numbers.empty()) return damaged(folder + ": the segment of the log is missing");
+  const std::string snapshot_path = folder + "/snapshot";
+  LogSnapshot snapshot;
+  if (fs::exists(snapshot_path)) {
+    TRIREME_TRY(bytes, read_text_file(snapshot_path));
+    TRIREME_TRY(parsed, parse_snapshot(bytes, snapshot_path));
+    snapshot = std::move(parsed);
+  }
+  const int64_t number = numbers.back();
+  const std::string path = folder + "/" + std::string(kSegmentPrefix) + std::to_string(number);
+  TRIREME_TRY(bytes, read_text_file(path));
+  TRIREME_TRY(segment, parse_segment(bytes, number, path));
+  TRIREME_TRY(joined, join_contents(std::move(snapshot), std::move(segment), path));
+  static_cast<void>(joined);
+  return Done{};
 }
 
 }  // namespace
@@ -88,7 +110,7 @@ Result<LogFile> LogFile::open(const std::string& folder, LogContents& contents) 
     contents = {};
     TRIREME_TRY_DONE(file.start_segment(1, snapshot, ""));
     // The name of the folder itself must survive a power loss, too.
-    const fs::path parent = fs::absolute(folder).lexically_normal().parent_path();
+    const fs::path parent = fs::path(absolute_folder(folder)).parent_path();
     TRIREME_TRY_DONE(sync_folder(parent.string()));
     return file;
   }
@@ -108,6 +130,17 @@ Result<LogFile> LogFile::open(const std::string& folder, LogContents& contents) 
   }
   file.remove_other_segments();
   return file;
+}
+
+// Files may be replaced between two reads, so that they do not fit together. Then they fit soon.
+Status LogFile::check(const std::string& folder) {
+  constexpr int kMostReads = 4;
+  Status status = check_once(folder);
+  for (int read = 1; read < kMostReads && !status.ok(); ++read) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    status = check_once(folder);
+  }
+  return status;
 }
 
 Status LogFile::open_segment(int64_t number, int64_t whole_bytes) {

@@ -29,6 +29,8 @@ class LogFile {
   // it. A crash leaves the old state or the new one.
   Status save_snapshot(const LogSnapshot& snapshot, const LogVote& vote,
                        std::span<const LogEntry> entries);
+  // Reads the files of a log that another thread may be writing, and returns what is damaged.
+  static Status check(const std::string& folder);
   // Bytes of the segment.
   int64_t segment_bytes() const { return segment_bytes_; }
 

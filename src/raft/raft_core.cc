@@ -162,6 +162,12 @@ void RaftCore::compact(int64_t index, std::string state) {
   log_.remove_to(index - options_.entries_kept);
 }
 
+void RaftCore::rewrite(std::string state) {
+  if (role_ == Role::Failed) return;
+  compact(applied_, std::move(state));
+  has_new_snapshot_ = snapshot_ != nullptr;  // also one of the same index
+}
+
 // ---- Outputs ----
 
 RaftCore::Message RaftCore::message_to(ServerId to, Message::Kind kind) const {

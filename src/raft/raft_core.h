@@ -79,6 +79,9 @@ class RaftCore {
   bool read(int64_t id);
   // Takes the state after the entry `index`, which was applied. Older entries may then be left out.
   void compact(int64_t index, std::string state);
+  // Writes everything that was written to new files. `state` is that after the last entry that was
+  // applied.
+  void rewrite(std::string state);
 
   RaftOutput take_output(double now_s);
   // Returns the time at which tick() is due.

@@ -65,6 +65,18 @@ RaftServer::~RaftServer() {
   has_answer_.wait(lock, [&] { return num_calls_ == 0; });
 }
 
+Status RaftServer::rewrite_files(Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (broken_) return *broken_;
+    wants_new_files_ = true;
+    has_input_.notify_one();
+  }
+  Status status = check_files();
+  while (!status.ok() && deadline.left_ms() > 0) status = check_files();
+  return status;
+}
+
 RaftServer::Standing RaftServer::standing() {
   const std::lock_guard lock(mutex_);
   return standing_;
@@ -80,7 +92,7 @@ void RaftServer::run() {
         std::unique_lock lock(mutex_);
         const auto has_news = [&] {
           return is_stopping_ || !new_calls_.empty() || !new_messages_.empty() || written_ ||
-                 disk_error_;
+                 disk_error_ || wants_new_files_;
         };
         const auto tick_ns = int64_t(core_.next_tick_s() * 1e9);
         has_input_.wait_until(lock, time_of(tick_ns), has_news);
@@ -102,12 +114,17 @@ void RaftServer::take_inputs(std::unique_lock<std::mutex>& lock) {
   const std::vector<RaftMessage> messages = std::exchange(new_messages_, {});
   const std::optional<int64_t> number = std::exchange(written_, std::nullopt);
   const std::optional<Error> disk_error = std::exchange(disk_error_, std::nullopt);
+  const bool wants_new_files = std::exchange(wants_new_files_, false);
   lock.unlock();
   if (disk_error) {
     core_.disk_failed();
     fail(with_context(*disk_error, "this server of the log has stopped"));
   }
   if (number) core_.written(*number);
+  if (wants_new_files) {
+    core_.rewrite(machine_.snapshot());
+    snapshot_index_ = applied_;
+  }
   for (const RaftMessage& message : messages) {
     const bool is_known =
         core_.log().members().has(message.from) || addresses_.size() < kMostAddresses;

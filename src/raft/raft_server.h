@@ -48,6 +48,12 @@ class RaftServer : public CommandLog {
   // Adds, removes or moves one server. Returns once the change is committed.
   Result<AppliedAnswer> change_members(const LogMembers& members, Deadline deadline);
 
+  // Reads the files of this server again, and returns what is damaged. The state is in memory, so
+  // the server works on.
+  Status check_files() const { return LogFile::check(options_.folder); }
+  // Writes new files with a snapshot, and removes the old ones. Returns once they are whole.
+  Status rewrite_files(Deadline deadline);
+
   struct Standing {
     bool is_leader = false;
     int64_t term = 0;
@@ -105,6 +111,7 @@ class RaftServer : public CommandLog {
   std::mutex mutex_;
   std::condition_variable has_input_, has_write_, has_answer_;
   bool is_stopping_ = false;  // these are guarded by mutex_
+  bool wants_new_files_ = false;
   int num_calls_ = 0;
   std::vector<SharedCall> new_calls_;
   std::vector<RaftMessage> new_messages_;

@@ -1,4 +1,5 @@
-// The calls of a server of the log, from those who wait to the entries that answer them.
+// This file follows the calls to a server of the log, from the callers who wait to the entries that
+// answer them.
 
 #include <chrono>
 #include <utility>

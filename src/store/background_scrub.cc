@@ -8,16 +8,23 @@
 
 #include "base/clock.h"
 #include "base/failure.h"
+#include "comm/tcp/socket.h"
 #include "store/buffer_pool.h"
 #include "store/metadata_records.h"
 
 namespace trireme {
+namespace {
+
+constexpr double kMetadataS = 600.0;  // from one look at the metadata to the next in a long round
+
+}  // namespace
 
 BackgroundScrub::BackgroundScrub(const BackgroundScrubOptions& options, Chunks chunks,
-                                 Report report, TcpLog log)
+                                 Report report, std::function<void()> check_metadata, TcpLog log)
     : options_(options),
       chunks_(std::move(chunks)),
       report_(std::move(report)),
+      check_metadata_(std::move(check_metadata)),
       log_(std::move(log)) {
   if (options_.disk_share > 0.0) thread_ = std::thread([this] { run(); });
 }
@@ -40,6 +47,7 @@ bool BackgroundScrub::rest(double seconds) {
 void BackgroundScrub::run() {
   while (rest(options_.rest_s)) {
     try {
+      if (check_metadata_) check_metadata_();
       const std::shared_ptr<ChunkFolder> chunks = chunks_();
       if (chunks != nullptr) check_all(*chunks);
     } catch (const std::exception& exception) {
@@ -57,7 +65,12 @@ void BackgroundScrub::check_all(ChunkFolder& chunks) {
   const auto first = ptrdiff_t(std::random_device()() % names->size());
   std::rotate(names->begin(), names->begin() + first, names->end());
   BlockBuffer buffer{size_t(kMostChunkBytes)};
+  Deadline next_look = Deadline::after(kMetadataS);
   for (const ChunkName& name : *names) {
+    if (check_metadata_ && next_look.left_ms() == 0) {
+      check_metadata_();
+      next_look = Deadline::after(kMetadataS);
+    }
     const int64_t begin_ns = monotonic_ns();
     ChunkRead read = chunks.check(name, buffer.bytes());
     // A second look tells a wrong byte on the disk from one in memory.

@@ -31,7 +31,10 @@ class BackgroundScrub {
   // Must return within a few seconds, because the destructor waits for it.
   using Report = std::function<Status(ChunkName)>;
 
-  BackgroundScrub(const BackgroundScrubOptions& options, Chunks chunks, Report report, TcpLog log);
+  // `check_metadata` looks at what else is on the disk; it is called before each round, and every
+  // ten minutes in a long one. It may be empty.
+  BackgroundScrub(const BackgroundScrubOptions& options, Chunks chunks, Report report,
+                  std::function<void()> check_metadata, TcpLog log);
   ~BackgroundScrub();
 
  private:
@@ -43,6 +46,7 @@ class BackgroundScrub {
   const BackgroundScrubOptions options_;
   const Chunks chunks_;
   const Report report_;
+  const std::function<void()> check_metadata_;
   const TcpLog log_;
   std::mutex mutex_;
   std::condition_variable has_ended_;

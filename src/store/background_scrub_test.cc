@@ -39,6 +39,7 @@ TEST(BackgroundScrub, NamesAChunkThatTheDiskDoesNotReadAndDoesNotCountItAsLost) 
           ++num_reported;
           return Done{};
         },
+        {},
         [&](const std::string& line) {
           const std::lock_guard lock(mutex);
           lines.push_back(line);

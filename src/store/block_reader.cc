@@ -130,9 +130,9 @@ Result<std::span<std::byte>> BlockReader::finish() {
   std::unique_lock lock(mutex_);
   const auto is_decided = [&] { return all_wanted_are_intact() || one_wanted_failed(); };
   const std::chrono::nanoseconds patience(store_.read_times().patience_ns());
-  if (!has_news_.wait_for(lock, patience, is_decided) && !store_.read_times().may_hedge()) {
-    has_news_.wait(lock, is_decided);
-  }
+  const bool is_slow = !has_news_.wait_for(lock, patience, is_decided);
+  const bool is_hedged = is_slow && store_.read_times().may_hedge();
+  if (is_slow && !is_hedged) has_news_.wait(lock, is_decided);
   if (all_wanted_are_intact()) return buffer_->bytes();
   lock.unlock();
   begin_all();
@@ -141,7 +141,10 @@ Result<std::span<std::byte>> BlockReader::finish() {
     return all_wanted_are_intact() || num_intact() >= store_.code().num_data ||
            all_begun_have_ended();
   });
-  if (all_wanted_are_intact()) return buffer_->bytes();
+  if (all_wanted_are_intact()) {
+    if (is_hedged) store_.read_times().give_back_hedge();
+    return buffer_->bytes();
+  }
   std::vector<int> wanted;
   bool is_one_late = false;
   for (int chunk = first_chunk_; chunk <= last_chunk_; ++chunk) {
@@ -221,18 +224,22 @@ Status BlockReader::decode(std::span<Block> blocks, std::span<const int> wanted,
 
 Error BlockReader::too_few_chunks() {
   std::string reasons;
+  bool may_come_back = false;
   const std::lock_guard lock(mutex_);
   for (int chunk = 0; chunk < int(chunks_.size()); ++chunk) {
     const Chunk& read = chunks_[size_t(chunk)];
     if (read.progress != Progress::Ended || is_intact(read)) continue;
-    reasons += fmt::format("; chunk {} of server {}: {}", chunk,
-                           store_.describe(block_.servers[size_t(chunk)]), read.outcome.why);
+    const int server = block_.servers[size_t(chunk)];
+    reasons += server == kNoServer ? fmt::format("; chunk {} was lost before", chunk)
+                                   : fmt::format("; chunk {} of server {}: {}", chunk,
+                                                 store_.describe(server), read.outcome.why);
+    may_come_back |= read.outcome.state == ChunkState::Unreadable && server != kNoServer;
   }
   return damaged(fmt::format(
-      "{} of {} chunks of block {} are lost, and the code {} bears the loss of {}{}; bring one "
-      "of these disks back",
+      "{} of {} chunks of block {:016x} are lost, and the code {} bears the loss of {}{}; {}",
       int(chunks_.size()) - num_intact(), chunks_.size(), block_.id, text_of(store_.code()),
-      store_.code().num_parity, reasons));
+      store_.code().num_parity, reasons,
+      may_come_back ? "bring one of these disks back" : "put the file again from another copy"));
 }
 
 ChunkRead BlockReader::outcome(int chunk) {

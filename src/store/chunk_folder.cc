@@ -66,7 +66,8 @@ Status ChunkFolder::make_folder_of(const std::string& path) {
     if (::mkdir(made.c_str(), 0755) != 0 && errno != EEXIST) {
       return damaged(fmt::format("{}: cannot create: {}", made, std::strerror(errno)));
     }
-    // Whoever has made it may have ended before it was synced. Other writes go on meanwhile.
+    // The process that made the folder may have ended before it was synced. Other writes continue
+    // meanwhile.
     TRIREME_TRY_DONE(sync_folder_of(made, faults_));
     const std::lock_guard lock(mutex_);
     durable_folders_.insert(made);
@@ -110,19 +111,32 @@ struct ChunkFolder::OpenChunk {
 
 Status ChunkFolder::write(ChunkName name, std::span<const std::byte> bytes, uint64_t checksum) {
   const std::string path = path_of(name);
-  const ChunkChecksums checksums = checksums_of(bytes);
-  if (checksums.whole != checksum) {
-    return damaged(path + ": the bytes to write do not have their checksum");
-  }
   TRIREME_TRY_DONE(make_folder_of(path));
-  const auto pieces = std::as_bytes(std::span(checksums.pieces));
+  const auto write = [&](DiskFile& file) { return write_file(file, name, bytes, checksum); };
+  // A write that comes late must not damage what another one has written meanwhile.
+  return replace_file(path, fmt::format("{}.{}.new", path, num_writes_++), write, faults_);
+}
+
+// The header is written last, because it has a checksum of the checksums of all pieces.
+Status ChunkFolder::write_file(DiskFile& file, ChunkName name, std::span<const std::byte> bytes,
+                               uint64_t checksum) const {
+  ChunkHasher hasher(bytes.size());
+  int64_t end = sizeof(ChunkHeader);
+  for (size_t done = 0; done < bytes.size(); done += kCachedPartBytes) {
+    const auto part = bytes.subspan(done, std::min(kCachedPartBytes, bytes.size() - done));
+    hasher.update(part);
+    TRIREME_TRY_DONE(file.write_at(end, part));
+    end += int64_t(part.size());
+  }
+  if (hasher.whole() != checksum) {
+    return damaged(path_of(name) + ": the bytes to write do not have their checksum");
+  }
+  const auto pieces = std::as_bytes(hasher.pieces());
+  if (!pieces.empty()) TRIREME_TRY_DONE(file.write_at(end, pieces));
   const ChunkHeader header =
       header_of(store_, name, bytes.size(), checksum, pieces.empty() ? 0 : kChunkPieceBytes,
                 pieces.empty() ? 0 : hash64(pieces));
-  const std::span<const std::byte> parts[] = {bytes_of_header(header), bytes, pieces};
-  // A write that comes late must not damage what another one has written meanwhile.
-  return replace_file(path, fmt::format("{}.{}.new", path, num_writes_++),
-                      std::span(parts).first(pieces.empty() ? 2 : 3), faults_);
+  return file.write_at(0, bytes_of_header(header));
 }
 
 ChunkRead ChunkFolder::open_file(ChunkName name, OpenChunk& chunk) const {
@@ -165,10 +179,17 @@ ChunkRead ChunkFolder::open_chunk(ChunkName name, uint64_t bytes, uint64_t check
 
 // Returns the bytes of a chunk whose header was compared.
 ChunkRead ChunkFolder::read_whole(const OpenChunk& chunk, std::span<std::byte> bytes) {
-  ChunkRead read = chunk.read(0, bytes);
+  ChunkRead read;
+  Hasher64 hasher;
+  for (size_t done = 0; done < bytes.size(); done += kCachedPartBytes) {
+    const auto part = bytes.subspan(done, std::min(kCachedPartBytes, bytes.size() - done));
+    read = chunk.read(done, part);
+    if (read.state != ChunkState::Intact) return read;
+    hasher.update(part);
+  }
   std::vector<uint64_t> pieces;
-  if (read.state == ChunkState::Intact) read = chunk.read_pieces(pieces);
-  if (read.state == ChunkState::Intact && hash64(bytes) != chunk.header.checksum) {
+  read = chunk.read_pieces(pieces);
+  if (read.state == ChunkState::Intact && hasher.digest() != chunk.header.checksum) {
     return {ChunkState::Damaged, chunk.path + ": has a wrong checksum"};
   }
   return read;

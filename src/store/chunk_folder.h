@@ -10,6 +10,7 @@
 
 #include "store/chunk_target.h"
 #include "store/disk_faults.h"
+#include "store/disk_file.h"
 
 namespace trireme {
 
@@ -38,6 +39,8 @@ class ChunkFolder : public ChunkTarget {
  private:
   // Makes the folder of a chunk's file, so that it outlives a power cut.
   Status make_folder_of(const std::string& path);
+  Status write_file(DiskFile& file, ChunkName name, std::span<const std::byte> bytes,
+                    uint64_t checksum) const;
   struct OpenChunk;
   // Opens the file of a chunk and reads its header.
   ChunkRead open_file(ChunkName name, OpenChunk& chunk) const;

@@ -26,18 +26,12 @@ uint64_t piece_checksum(uint64_t number, std::span<const std::byte> piece) {
   return hash64(piece, number);
 }
 
-ChunkChecksums checksums_of(std::span<const std::byte> bytes) {
-  if (bytes.size() <= kChunkPieceBytes) return {hash64(bytes), {}};
-  ChunkChecksums checksums;
-  Hasher64 whole;
-  for (size_t begin = 0; begin < bytes.size(); begin += kChunkPieceBytes) {
-    const auto piece =
-        bytes.subspan(begin, std::min<size_t>(kChunkPieceBytes, bytes.size() - begin));
-    whole.update(piece);
-    checksums.pieces.push_back(piece_checksum(checksums.pieces.size(), piece));
+void ChunkHasher::update(std::span<const std::byte> part) {
+  for (size_t begin = 0; begin < part.size(); begin += kChunkPieceBytes) {
+    const auto piece = part.subspan(begin, std::min<size_t>(kChunkPieceBytes, part.size() - begin));
+    whole_.update(piece);
+    if (has_pieces_) pieces_.push_back(piece_checksum(pieces_.size(), piece));
   }
-  checksums.whole = whole.digest();
-  return checksums;
 }
 
 }  // namespace trireme

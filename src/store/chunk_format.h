@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/hash.h"
 #include "store/chunk_target.h"
 
 namespace trireme {
@@ -32,10 +33,20 @@ ChunkHeader header_of(uint64_t store, ChunkName name, uint64_t bytes, uint64_t c
 // The seed is the number of the piece, so that a piece in a wrong place does not match.
 uint64_t piece_checksum(uint64_t number, std::span<const std::byte> piece);
 
-struct ChunkChecksums {
-  uint64_t whole = 0;
-  std::vector<uint64_t> pieces;  // empty for a chunk of one piece
+// The checksums of a chunk of so many bytes, which arrives in parts.
+class ChunkHasher {
+ public:
+  explicit ChunkHasher(size_t bytes) : has_pieces_(bytes > kChunkPieceBytes) {}
+  // Every part but the last one has whole pieces.
+  void update(std::span<const std::byte> part);
+  uint64_t whole() const { return whole_.digest(); }
+  // Empty for a chunk of one piece.
+  std::span<const uint64_t> pieces() const { return pieces_; }
+
+ private:
+  bool has_pieces_;
+  Hasher64 whole_;
+  std::vector<uint64_t> pieces_;
 };
-ChunkChecksums checksums_of(std::span<const std::byte> bytes);
 
 }  // namespace trireme

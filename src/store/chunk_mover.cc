@@ -10,7 +10,6 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kMostMovingBytes = int64_t{256} << 20;
 constexpr int64_t kLeastMovingBlocks = 4;
 constexpr int64_t kMostMovingBlocks = 32;
 
@@ -36,13 +35,20 @@ struct ChunkMover::Writing {
 ChunkMover::ChunkMover(Store& store, const Overview& overview)
     : store_(store), overview_(overview) {
   const int64_t block_bytes = int64_t{store.code().num_chunks()} * overview.facts.most_chunk_bytes;
-  const auto most_blocks =
-      size_t(std::clamp(kMostMovingBytes / block_bytes, kLeastMovingBlocks, kMostMovingBlocks));
+  const auto most_blocks = size_t(
+      std::clamp(store.most_moving_bytes() / block_bytes, kLeastMovingBlocks, kMostMovingBlocks));
   most_reading_ = most_blocks / 2;
   most_writing_ = most_blocks - most_reading_;
 }
 
 void ChunkMover::add(const BlockRecord& block, const std::vector<int>& wanted) {
+  const std::vector<int> places =
+      servers_for_block(overview_, store_.usable(), block.id, block.chunk_bytes, block.servers);
+  if (places.empty()) {  // reading the block would be in vain
+    totals_.num_waiting += int64_t(wanted.size());
+    return;
+  }
+  begun_bytes_ += int64_t(wanted.size()) * block.chunk_bytes;
   while (reading_.size() >= most_reading_) decode_oldest();
   reading_.push_back(BlockReader::start_to_move(
       store_, block, wanted, pool_.take(block.servers.size() * block.chunk_bytes)));
@@ -114,6 +120,11 @@ Status ChunkMover::commit() {
   place.view = overview_.view;
   place.moves = std::exchange(moves_, {});
   return store_.change(std::move(place));
+}
+
+Status ChunkMover::commit_after(const Status& visit) {
+  const Status committed = commit();
+  return visit.ok() ? committed : visit;
 }
 
 }  // namespace trireme

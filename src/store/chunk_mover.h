@@ -19,16 +19,21 @@ struct RepairTotals {
 };
 
 // Writes chunks of blocks to servers that do not hold a chunk of their block. While some blocks are
-// read, others are decoded and written. Up to 256 MiB of blocks are in memory at a time, but at
-// least 4 and at most 32 blocks.
+// read, others are decoded and written. Up to most_moving_bytes() of blocks are in memory at a
+// time, but at least 4 and at most 32 blocks.
 class ChunkMover {
  public:
   ChunkMover(Store& store, const Overview& overview);
 
   // Begins to move the chunks `wanted` of a block, and waits if too many blocks are under way.
+  // Reads nothing if no server can take one of them.
   void add(const BlockRecord& block, const std::vector<int>& wanted);
   // Waits until all chunks are on disks, and tells the metadata their places.
   Status commit();
+  // Does so after a visit of blocks, also if the visit has failed, and returns the first error.
+  Status commit_after(const Status& visit);
+  // Of the chunks that were moved or are being moved.
+  int64_t begun_bytes() const { return begun_bytes_; }
   // After commit(): the chunks that were found missing or damaged since the last call.
   std::vector<Move> take_losses() { return std::exchange(losses_, {}); }
   RepairTotals& totals() { return totals_; }
@@ -49,6 +54,7 @@ class ChunkMover {
   std::deque<std::shared_ptr<Writing>> writing_;  // shared with the threads that write
   std::vector<Move> moves_;
   std::vector<Move> losses_;
+  int64_t begun_bytes_ = 0;
   RepairTotals totals_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -42,6 +43,9 @@ struct ChunkPart {
 // A chunk of more bytes has a checksum of each piece of this length, the last of which may be
 // shorter.
 inline constexpr uint32_t kChunkPieceBytes = 64 << 10;
+// What is both copied and hashed goes through in parts of this length, so that the second pass
+// finds its bytes in the cache of the core. A multiple of kChunkPieceBytes.
+inline constexpr size_t kCachedPartBytes = size_t{4} * kChunkPieceBytes;
 
 // A place for chunks, such as the folder of a disk. Any thread may call it.
 class ChunkTarget {

@@ -86,6 +86,21 @@ Status DiskFile::write(std::string_view text) {
   return write(std::span(&part, 1));
 }
 
+Status DiskFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
+  size_t allowed = bytes.size();
+  if (faults_ != nullptr) TRIREME_TRY_DONE(faults_->before(DiskCall::Write, path_, allowed));
+  const bool is_whole = allowed == bytes.size();
+  bytes = bytes.first(allowed);
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), off_t(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return disk_error(path_, "write");
+    bytes = bytes.subspan(size_t(written));
+    offset += written;
+  }
+  return is_whole ? Status(Done{}) : damaged(path_ + ": cannot write: the write was cut off");
+}
+
 Status DiskFile::sync() {
   TRIREME_TRY_DONE(fault_before(faults_, DiskCall::Sync, path_));
   if (::fdatasync(fd_) != 0) return disk_error(path_, "sync");
@@ -99,10 +114,10 @@ Status sync_folder_of(const std::string& path, DiskFaults* faults) {
 }
 
 Status replace_file(const std::string& path, const std::string& fresh,
-                    std::span<const std::span<const std::byte>> parts, DiskFaults* faults) {
+                    const std::function<Status(DiskFile&)>& write, DiskFaults* faults) {
   const Status status = [&]() -> Status {
     TRIREME_TRY(file, DiskFile::create(fresh, faults));
-    TRIREME_TRY_DONE(file.write(parts));
+    TRIREME_TRY_DONE(write(file));
     TRIREME_TRY_DONE(file.sync());
     TRIREME_TRY_DONE(fault_before(faults, DiskCall::Rename, path));
     if (::rename(fresh.c_str(), path.c_str()) != 0) return disk_error(path, "replace");
@@ -116,8 +131,8 @@ Status replace_file(const std::string& path, const std::string& fresh,
 }
 
 Status replace_file(const std::string& path, std::string_view text, DiskFaults* faults) {
-  const std::span<const std::byte> part = std::as_bytes(std::span(text));
-  return replace_file(path, path + ".new", std::span(&part, 1), faults);
+  return replace_file(
+      path, path + ".new", [&](DiskFile& file) { return file.write(text); }, faults);
 }
 
 }  // namespace trireme

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +26,8 @@ class DiskFile {
 
   Status write(std::span<const std::span<const std::byte>> parts);
   Status write(std::string_view text);
+  // Writes bytes at a place of the file; write() does not follow it.
+  Status write_at(int64_t offset, std::span<const std::byte> bytes);
   Status sync();
 
  private:
@@ -34,11 +38,11 @@ class DiskFile {
   DiskFaults* faults_ = nullptr;
 };
 
-// Writes the parts to the file `fresh` in the same folder, syncs it, renames it to `path` and syncs
-// the folder. If this fails, `fresh` is removed.
+// Creates the file `fresh` in the same folder, lets `write` fill it, syncs it, renames it to `path`
+// and syncs the folder. If this fails, `fresh` is removed.
 Status replace_file(const std::string& path, const std::string& fresh,
-                    std::span<const std::span<const std::byte>> parts, DiskFaults* faults);
-// The same with a text and path.new.
+                    const std::function<Status(DiskFile&)>& write, DiskFaults* faults);
+// Does the same with a text and path.new.
 Status replace_file(const std::string& path, std::string_view text, DiskFaults* faults);
 Status sync_folder_of(const std::string& path, DiskFaults* faults);
 // Returns the error that `faults` has for this call; Done if `faults` is null.

@@ -1,5 +1,6 @@
 #include "store/folder_identity.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -22,31 +23,56 @@ constexpr int64_t kMostIdentityBytes = 4096;
 
 std::string identity_path(const std::string& folder) { return folder + "/store.json"; }
 
-Status write_identity(const std::string& folder, const FolderIdentity& identity,
-                      DiskFaults* faults) {
+std::string text_of(const FolderIdentity& identity) {
   const nlohmann::ordered_json json = {{"store", hex64(identity.store)},
                                        {"name", identity.store_name},
                                        {"server", identity.server},
                                        {"incarnation", identity.incarnation}};
-  return replace_file(identity_path(folder), seal_json(json_text(json)), faults);
+  return seal_json(json_text(json));
+}
+
+Result<FolderIdentity> parse_identity(const std::string& text) {
+  TRIREME_TRY_DONE(check_seal(text));
+  TRIREME_TRY(json, parse_bounded_json(text));
+  FolderIdentity identity;
+  try {
+    const auto store = json.at("store").get<std::string>();
+    const auto [end, error] =
+        std::from_chars(store.data(), store.data() + store.size(), identity.store, 16);
+    if (error != std::errc() || end != store.data() + store.size()) {
+      return damaged("the key store must be a hexadecimal number of 64 bits");
+    }
+    identity.store_name = json.at("name").get<std::string>();
+    identity.server = json.at("server").get<std::string>();
+    identity.incarnation = json.at("incarnation").get<uint64_t>();
+  } catch (const nlohmann::json::exception& error) {
+    return damaged(json_problem(error.what()));
+  }
+  return identity;
+}
+
+Status write_identity(const std::string& folder, const FolderIdentity& identity,
+                      DiskFaults* faults) {
+  return replace_file(identity_path(folder), text_of(identity), faults);
 }
 
 Result<FolderIdentity> read_identity(const std::string& folder) {
   const std::string path = identity_path(folder);
   TRIREME_TRY(text, read_text_file(path, kMostIdentityBytes));
-  if (const Status seal = check_seal(text); !seal.ok()) return with_context(seal.error(), path);
-  TRIREME_TRY(json, parse_bounded_json(text));
-  FolderIdentity identity;
-  try {
-    const auto store = json.at("store").get<std::string>();
-    std::from_chars(store.data(), store.data() + store.size(), identity.store, 16);
-    identity.store_name = json.at("name").get<std::string>();
-    identity.server = json.at("server").get<std::string>();
-    identity.incarnation = json.at("incarnation").get<uint64_t>();
-  } catch (const nlohmann::json::exception& error) {
-    return damaged(path + ": " + json_problem(error.what()));
+  Result<FolderIdentity> identity = parse_identity(text);
+  return identity.ok() ? identity : with_context(identity.error(), path);
+}
+
+std::string foreign_entry_of(const std::string& folder) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    constexpr std::string_view kOwn[] = {"lost+found",   "lock",           "epoch",   "epoch.new",
+                                         "log.json.new", "store.json.new", "log.json"};
+    if (std::ranges::count(kOwn, name) == 0) return name;
   }
-  return identity;
+  return "";
 }
 
 bool is_empty_folder(const std::string& folder) {

@@ -35,8 +35,11 @@ class FileReader {
       totals_.decoded_blocks += reader->was_decoded() ? 1 : 0;
       const auto bytes =
           std::span<const std::byte>(block.value()).subspan(extent.offset, extent.bytes);
-      hasher.update(bytes);
-      TRIREME_TRY_DONE(sink(bytes));
+      for (size_t done = 0; done < bytes.size(); done += kCachedPartBytes) {
+        const auto part = bytes.subspan(done, std::min(kCachedPartBytes, bytes.size() - done));
+        hasher.update(part);
+        TRIREME_TRY_DONE(sink(part));
+      }
       totals_.bytes += int64_t(extent.bytes);
     }
     if (hasher.digest() != file.record.checksum) {

@@ -106,6 +106,11 @@ Status Metadata::remove(const MetadataCommand& command) {
   if (command.paths.size() != 1 || !files_.contains(command.paths[0])) {
     return usage("the store has no such file");
   }
+  const bool is_meant =
+      command.tokens.empty() || files_.at(command.paths[0]).token == command.tokens.front();
+  if (!is_meant) {
+    return usage(command.paths[0] + " was put again meanwhile; run the command once more");
+  }
   remove_file(command.paths[0]);
   return Done{};
 }

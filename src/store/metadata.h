@@ -45,6 +45,7 @@ class Metadata : public StateMachine {
   Status change_server(const MetadataCommand& command);
 
   Status check_maintainer(const MetadataCommand& command) const;
+  Status check_is_next_maintainer(const MetadataCommand& command) const;
   Status check_path(const std::string& path) const;
   Status check_files(const MetadataCommand& command) const;
   // Returns the blocks without the chunks on disks that were replaced since the view.
@@ -72,6 +73,7 @@ class Metadata : public StateMachine {
   std::map<std::string, FileRecord, std::less<>> files_;
   std::map<uint64_t, BlockRecord> blocks_;
   std::map<std::string, Writer> writers_;  // by path: its newest writer
+  UpkeepProgress progress_;                // of the maintainer, which is one of the writers
   std::set<Garbage> garbage_;
   std::deque<Kept> kept_;  // the newest answers, oldest first
 

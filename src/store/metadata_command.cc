@@ -121,6 +121,7 @@ std::string pack_command(const MetadataCommand& command) {
     case CommandKind::Begin:
     case CommandKind::Remove:
       pack_texts(writer, command.paths);
+      pack_maintainer(writer, command);
       break;
     case CommandKind::Commit:
       writer.number(command.view);
@@ -128,8 +129,11 @@ std::string pack_command(const MetadataCommand& command) {
       pack(writer, command.blocks);
       break;
     case CommandKind::Abort:
+      pack_numbers(writer, command.tokens);
+      break;
     case CommandKind::Renew:
       pack_numbers(writer, command.tokens);
+      if (command.progress.kind != UpkeepKind::None) pack(writer, command.progress);
       break;
     case CommandKind::Lose:
     case CommandKind::Place:
@@ -163,6 +167,7 @@ Result<MetadataCommand> unpack_command(std::string_view bytes) {
     case CommandKind::Begin:
     case CommandKind::Remove:
       command.paths = unpack_texts(reader);
+      command.tokens = unpack_maintainer(reader);
       break;
     case CommandKind::Commit:
       command.view = reader.number<uint64_t>();
@@ -170,8 +175,11 @@ Result<MetadataCommand> unpack_command(std::string_view bytes) {
       unpack(reader, command.blocks);
       break;
     case CommandKind::Abort:
+      command.tokens = unpack_numbers<uint64_t>(reader);
+      break;
     case CommandKind::Renew:
       command.tokens = unpack_numbers<uint64_t>(reader);
+      if (!reader.is_done()) unpack(reader, command.progress);
       break;
     case CommandKind::Lose:
     case CommandKind::Place:
@@ -234,7 +242,9 @@ std::string pack_overview(const Overview& overview) {
   PackedWriter writer = answer(AnswerKind::Overview);
   pack(writer, overview.facts);
   writer.number(overview.view).number(overview.num_files).number(overview.file_bytes);
-  writer.number(overview.num_blocks);
+  writer.number(overview.num_blocks).number(overview.num_incomplete);
+  writer.number(overview.maintainer).number(overview.maintainer_renewals);
+  pack(writer, overview.progress);
   pack(writer, overview.servers);
   pack_numbers(writer, overview.chunks_of_server);
   pack_numbers(writer, overview.bytes_of_server);
@@ -252,6 +262,10 @@ Result<Overview> unpack_overview(std::string_view bytes) {
   overview.num_files = reader.number<uint64_t>();
   overview.file_bytes = reader.number<uint64_t>();
   overview.num_blocks = reader.number<uint64_t>();
+  overview.num_incomplete = reader.number<uint64_t>();
+  overview.maintainer = reader.number<uint64_t>();
+  overview.maintainer_renewals = reader.number<uint64_t>();
+  unpack(reader, overview.progress);
   unpack(reader, overview.servers);
   overview.chunks_of_server = unpack_numbers<int64_t>(reader);
   overview.bytes_of_server = unpack_numbers<int64_t>(reader);

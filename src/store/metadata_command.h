@@ -13,16 +13,20 @@
 namespace trireme {
 
 enum class CommandKind : uint8_t {
-  Create,   // facts, servers: the first command of a store
-  Begin,    // paths: a token for each; it fences older writers of the path
-  Commit,   // view, files, blocks: seals the blocks and makes the files visible, all or nothing
-  Abort,    // tokens: their writers are gone
-  Remove,   // paths[0]
+  Create,  // facts, servers: the first command of a store
+  // paths: a token for each; it fences older writers of the path. tokens: if there is one, the path
+  // is kMaintainerPath, and its newest token must be this one; 0: no maintainer may be at work
+  Begin,
+  Commit,  // view, files, blocks: seals the blocks and makes the files visible, all or nothing
+  Abort,   // tokens: their writers are gone
+  // paths[0]. tokens: if there is one, the file must have it. So a request that arrives late does
+  // not remove a file that was put meanwhile.
+  Remove,
   Lose,     // moves: these chunks are missing or damaged; Move::to is not used
   Place,    // moves: the chunks are now on other servers
   Collect,  // garbage that was removed
   Server,   // server_index, servers[0]: its new state and incarnation
-  Renew,    // tokens: their writers are still at work
+  Renew,    // tokens: their writers are still at work; progress: of the maintainer, if it has one
 };
 inline constexpr CommandKind kLastCommandKind = CommandKind::Renew;
 
@@ -59,6 +63,7 @@ struct MetadataCommand {
   std::vector<Garbage> garbage = {};
   std::vector<ServerRecord> servers = {};
   int32_t server_index = 0;
+  UpkeepProgress progress = {};
 };
 // Returns a random number other than 0, for a command or a new store.
 uint64_t drawn_number();
@@ -94,6 +99,10 @@ struct Overview {
   uint64_t num_files = 0;
   uint64_t file_bytes = 0;
   uint64_t num_blocks = 0;
+  uint64_t num_incomplete = 0;  // blocks that lack chunks
+  uint64_t maintainer = 0;  // token of the newest maintainer that has not ended; 0: there is none
+  uint64_t maintainer_renewals = 0;
+  UpkeepProgress progress = {};  // of this maintainer
   std::vector<ServerRecord> servers;
   std::vector<int64_t> chunks_of_server;
   std::vector<int64_t> bytes_of_server;

@@ -1,4 +1,5 @@
-// Where chunks are: the commands Lose, Place and Server, and the tables from disks to blocks.
+// This file applies the commands that say where chunks are (Lose, Place and Server), and keeps the
+// tables from disks to blocks.
 
 #include <fmt/format.h>
 
@@ -8,13 +9,17 @@
 
 namespace trireme {
 
-// The chunks of a writer that has not ended are in no block yet, and no orphans.
+// The chunks of a writer that has not ended are in no block yet, and no orphans. The file of a
+// chunk that is lost stays until the chunk is written again: it may be the best one that there is.
 bool Metadata::is_orphan(const Move& move) const {
   const bool exists = move.from >= 0 && move.from < int32_t(servers_.size()) && move.chunk >= 0 &&
                       move.chunk < facts_.code.num_chunks();
   if (!exists) return false;
   const auto block = blocks_.find(move.block);
-  if (block != blocks_.end()) return block->second.servers[size_t(move.chunk)] != move.from;
+  if (block != blocks_.end()) {
+    const int32_t place = block->second.servers[size_t(move.chunk)];
+    return place != move.from && place != kNoServer;
+  }
   const uint64_t token = token_of_block(move.block);
   return token < next_token_ && std::ranges::none_of(writers_, [&](const auto& writer) {
            return writer.second.token == token;

@@ -12,6 +12,11 @@ std::string_view text_of(ServerState state) {
   return kTexts[size_t(state)];
 }
 
+std::string_view text_of(UpkeepKind kind) {
+  constexpr std::string_view kTexts[] = {"none", "scrub", "repair", "drain"};
+  return kTexts[size_t(kind)];
+}
+
 void pack(PackedWriter& writer, const ServerRecord& server) {
   writer.text(server.name).text(server.address).text(server.domain);
   writer.number(server.capacity_bytes).number(uint8_t(server.state));
@@ -87,6 +92,19 @@ void unpack(PackedReader& reader, StoreFacts& facts) {
   facts.code.num_data = reader.number<int>();
   facts.code.num_parity = reader.number<int>();
   facts.most_chunk_bytes = reader.number<uint32_t>();
+}
+
+void pack(PackedWriter& writer, const UpkeepProgress& progress) {
+  writer.number(uint8_t(progress.kind)).number(progress.done).number(progress.total);
+  writer.number(progress.bytes).number(progress.ms);
+}
+
+void unpack(PackedReader& reader, UpkeepProgress& progress) {
+  progress.kind = UpkeepKind(std::min<uint8_t>(reader.number<uint8_t>(), 3));
+  progress.done = reader.number<uint64_t>();
+  progress.total = reader.number<uint64_t>();
+  progress.bytes = reader.number<uint64_t>();
+  progress.ms = reader.number<uint64_t>();
 }
 
 }  // namespace trireme

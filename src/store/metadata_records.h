@@ -69,6 +69,19 @@ struct Garbage {
   auto operator<=>(const Garbage&) const = default;
 };
 
+enum class UpkeepKind : uint8_t { None, Scrub, Repair, Drain };
+std::string_view text_of(UpkeepKind kind);
+
+// How far the work of a maintainer is.
+struct UpkeepProgress {
+  UpkeepKind kind = UpkeepKind::None;  // None: nothing is known
+  uint64_t done = 0;                   // blocks
+  uint64_t total = 0;                  // likewise; it may grow
+  uint64_t bytes = 0;                  // of the chunks that were read by a scrub, or moved
+  uint64_t ms = 0;                     // since the work began
+  bool operator==(const UpkeepProgress&) const = default;
+};
+
 struct StoreFacts {
   uint64_t id = 0;  // distinguishes stores
   std::string name;
@@ -82,11 +95,13 @@ void pack(PackedWriter& writer, const BlockRecord& block);
 void pack(PackedWriter& writer, const FileRecord& file);
 void pack(PackedWriter& writer, const Garbage& garbage);
 void pack(PackedWriter& writer, const StoreFacts& facts);
+void pack(PackedWriter& writer, const UpkeepProgress& progress);
 void unpack(PackedReader& reader, ServerRecord& server);
 void unpack(PackedReader& reader, BlockRecord& block);
 void unpack(PackedReader& reader, FileRecord& file);
 void unpack(PackedReader& reader, Garbage& garbage);
 void unpack(PackedReader& reader, StoreFacts& facts);
+void unpack(PackedReader& reader, UpkeepProgress& progress);
 
 // Packs a list behind its length. No record is shorter than eight bytes.
 template <typename Record>

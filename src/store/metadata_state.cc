@@ -48,13 +48,19 @@ Overview Metadata::overview(uint64_t first_server) const {
                     .num_files = files_.size(),
                     .file_bytes = uint64_t(file_bytes_),
                     .num_blocks = blocks_.size(),
+                    .num_incomplete = incomplete_.size(),
+                    .progress = progress_,
                     .servers = servers_,
                     .bytes_of_server = bytes_of_server_};
   for (const auto& chunks : chunks_of_server_) {
     overview.chunks_of_server.push_back(int64_t(chunks.size()));
   }
   for (const auto& [path, writer] : writers_) {
-    if (path == kMaintainerPath) continue;  // it writes no file, and its token must not be ended
+    if (path == kMaintainerPath) {  // it writes no file, and its token must not be ended
+      overview.maintainer = writer.token;
+      overview.maintainer_renewals = writer.renewals;
+      continue;
+    }
     overview.open_tokens.push_back(writer.token);
     overview.renewals.push_back(writer.renewals);
   }
@@ -134,6 +140,8 @@ std::string Metadata::snapshot() const {
   // Older snapshots end here. Those of a store in folders still do, because no writer renews there.
   if (std::ranges::any_of(writers_, [](const auto& one) { return one.second.renewals > 0; })) {
     for (const auto& [path, one] : writers_) writer.number(one.renewals);
+    // Only a maintainer that has renewed its token has told its progress.
+    if (progress_.kind != UpkeepKind::None) pack(writer, progress_);
   }
   return writer.take();
 }
@@ -201,6 +209,10 @@ Status Metadata::restore(std::string_view snapshot) {
   }
   if (!reader.has_failed() && !reader.is_done()) {
     for (auto& [path, one] : made.writers_) one.renewals = reader.number<uint64_t>();
+    if (!reader.has_failed() && !reader.is_done()) {
+      unpack(reader, made.progress_);
+      if (made.progress_.kind == UpkeepKind::None) return refuse("its progress is of no work");
+    }
   }
   if (!reader.is_done()) return refuse("it is cut off or too long");
   *this = std::move(made);

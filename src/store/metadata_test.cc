@@ -108,6 +108,60 @@ TEST(Metadata, AChunkOnADiskThatWasReplacedMeanwhileIsNotThere) {
   EXPECT_TRUE(driver.commit("x", driver.begin("x").value()).ok());
 }
 
+TEST(Metadata, AMaintainerInTheBackgroundTakesThePlaceOfNoOtherOne) {
+  Driver driver;
+  const auto begin = [&](std::vector<uint64_t> after, const char* path = kMaintainerPath) {
+    MetadataCommand command{.kind = CommandKind::Begin};
+    command.paths.emplace_back(path);
+    command.tokens = std::move(after);
+    const auto tokens = driver.run(command);
+    return tokens.ok() ? tokens->front() : 0;
+  };
+  const auto end = [&](uint64_t token) {
+    MetadataCommand command{.kind = CommandKind::Abort};
+    command.tokens = {token};
+    EXPECT_TRUE(driver.run(command).ok());
+  };
+  EXPECT_EQ(begin({0}, "x"), 0u);  // it is for maintainers only
+  const uint64_t command = begin({});
+  EXPECT_GT(command, 0u);
+  EXPECT_EQ(begin({0}), 0u);
+  EXPECT_EQ(begin({command + 1}), 0u);
+  const uint64_t after_dead = begin({command});  // nothing was heard of it
+  EXPECT_GT(after_dead, command);
+  EXPECT_GT(begin({}), after_dead);  // a command takes the place of any other one
+  end(after_dead);
+  EXPECT_EQ(begin({0}), 0u);
+  end(after_dead + 1);
+  EXPECT_GT(begin({0}), after_dead + 1);
+}
+
+TEST(Metadata, ProgressIsThatOfTheMaintainerAndPartOfTheSnapshot) {
+  Driver driver;
+  const UpkeepProgress progress{
+      .kind = UpkeepKind::Drain, .done = 3, .total = 9, .bytes = 70, .ms = 1200};
+  const auto renew = [&](uint64_t token) {
+    MetadataCommand command{.kind = CommandKind::Renew};
+    command.tokens = {token};
+    command.progress = progress;
+    EXPECT_TRUE(driver.run(command).ok());
+  };
+  const auto shown = [](const Metadata& metadata) {
+    const std::string answer = metadata.query(pack_question({.kind = QuestionKind::Overview}));
+    return unpack_overview(answer)->progress;
+  };
+  renew(*driver.begin("x"));
+  EXPECT_EQ(shown(driver.metadata), UpkeepProgress{});
+  renew(*driver.begin(kMaintainerPath));
+  EXPECT_EQ(shown(driver.metadata), progress);
+  Metadata restored;
+  ASSERT_TRUE(restored.restore(driver.metadata.snapshot()).ok());
+  EXPECT_EQ(shown(restored), progress);
+  EXPECT_EQ(restored.snapshot(), driver.metadata.snapshot());
+  EXPECT_TRUE(driver.begin(kMaintainerPath).ok());
+  EXPECT_EQ(shown(driver.metadata), UpkeepProgress{});
+}
+
 TEST(Metadata, CountsTheRenewalsOfAWriterAndRefusesThoseOfATokenThatHasEnded) {
   Driver driver;
   const uint64_t token = driver.begin("x").value(), other = driver.begin("y").value();
@@ -129,6 +183,21 @@ TEST(Metadata, CountsTheRenewalsOfAWriterAndRefusesThoseOfATokenThatHasEnded) {
   renew.tokens = {token, other};
   EXPECT_FALSE(driver.run(renew).ok());
   EXPECT_EQ(renewals(driver.metadata), std::vector<uint64_t>{1});
+}
+
+// The request may have lain in a connection that was cut off, while its client got an answer
+// another way and put the file again.
+TEST(Metadata, ALateRemovalSparesAFileThatWasPutSince) {
+  Driver driver;
+  const uint64_t first = driver.begin("x").value();
+  ASSERT_TRUE(driver.commit("x", first).ok());
+  MetadataCommand remove{.kind = CommandKind::Remove};
+  remove.paths.emplace_back("x");
+  remove.tokens = {first};
+  ASSERT_TRUE(driver.run(remove).ok());
+  ASSERT_TRUE(driver.commit("x", driver.begin("x").value()).ok());
+  EXPECT_FALSE(driver.run(remove).ok());
+  EXPECT_TRUE(driver.has("x"));
 }
 
 TEST(Metadata, TellsTheGarbageFromAnyServerOn) {

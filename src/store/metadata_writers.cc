@@ -1,4 +1,4 @@
-// The commands of those who write files: Begin, Commit, Abort and Renew.
+// This file applies the commands of those who write files: Begin, Commit, Abort and Renew.
 
 #include <fmt/format.h>
 
@@ -35,12 +35,26 @@ Status Metadata::check_path(const std::string& path) const {
   return Done{};
 }
 
+// Work in the background must not fence a command of an operator, nor the other way round begin
+// beside it.
+Status Metadata::check_is_next_maintainer(const MetadataCommand& command) const {
+  if (command.tokens.empty()) return Done{};
+  const auto newest = writers_.find(kMaintainerPath);
+  const uint64_t token = newest == writers_.end() ? 0 : newest->second.token;
+  const bool is_next = command.paths.size() == 1 && command.paths.front() == kMaintainerPath &&
+                       command.tokens.front() == token;
+  if (is_next) return Done{};
+  return usage("another command maintains the store");
+}
+
 Result<std::vector<uint64_t>> Metadata::begin(const MetadataCommand& command) {
+  TRIREME_TRY_DONE(check_is_next_maintainer(command));
   for (const std::string& path : command.paths) TRIREME_TRY_DONE(check_path(path));
   std::vector<uint64_t> tokens;
   for (const std::string& path : command.paths) {
     tokens.push_back(next_token_++);
     writers_[path] = {.token = tokens.back()};
+    if (path == kMaintainerPath) progress_ = {};
   }
   return tokens;
 }
@@ -151,6 +165,7 @@ Status Metadata::commit(const MetadataCommand& command) {
 void Metadata::abort(const MetadataCommand& command) {
   const std::set<uint64_t> tokens(command.tokens.begin(), command.tokens.end());
   std::erase_if(writers_, [&](const auto& one) { return tokens.contains(one.second.token); });
+  if (!writers_.contains(kMaintainerPath)) progress_ = {};
 }
 
 Status Metadata::renew(const MetadataCommand& command) {
@@ -165,6 +180,10 @@ Status Metadata::renew(const MetadataCommand& command) {
         "the files again");
   }
   for (Writer* const writer : found) ++writer->renewals;
+  const auto maintainer = writers_.find(kMaintainerPath);
+  const bool is_maintainer =
+      maintainer != writers_.end() && tokens.contains(maintainer->second.token);
+  if (is_maintainer) progress_ = command.progress;
   return Done{};
 }
 

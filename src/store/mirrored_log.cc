@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <latch>
+#include <tuple>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -115,6 +117,28 @@ void MirroredLog::read_copy(Copy& copy, std::vector<Entry>& entries) {
   copy.is_readable = true;
   copy.bytes = text->substr(0, at);
   copy.promised = promised_term(copy.folder);
+  copy.last = {entries.back().term, entries.back().index};
+}
+
+MirroredLog::Copy MirroredLog::read_again(const std::string& folder) {
+  Copy copy{.folder = folder};
+  std::vector<Entry> entries;
+  read_copy(copy, entries);
+  return copy;
+}
+
+std::string MirroredLog::snapshot_record() const {
+  return record_of(RecordKind::Snapshot, last_term_, index_, machine_.snapshot());
+}
+
+Status MirroredLog::rewrite(Copy& copy, const std::string& image) const {
+  const std::string path = copy.folder + kLogFile;
+  copy.file.reset();
+  TRIREME_TRY_DONE(replace_file(copy.folder + kTermFile, std::to_string(term_), faults_));
+  TRIREME_TRY_DONE(replace_file(path, image, faults_));
+  TRIREME_TRY(file, DiskFile::open_at(path, int64_t(image.size()), faults_));
+  copy.file.emplace(std::move(file));
+  return Done{};
 }
 
 Result<std::unique_ptr<MirroredLog>> MirroredLog::open(std::vector<std::string> folders,
@@ -134,14 +158,9 @@ Status MirroredLog::choose(std::vector<std::vector<Entry>> entries) {
   std::string lost;
   int num_readable = 0;
   size_t best = 0;
-  const auto last = [&](size_t copy) {
-    return copies_[copy].is_readable
-               ? std::pair(entries[copy].back().term, entries[copy].back().index)
-               : std::pair(uint64_t{0}, uint64_t{0});
-  };
   for (size_t copy = 0; copy < copies_.size(); ++copy) {
     num_readable += copies_[copy].is_readable ? 1 : 0;
-    if (last(copy) > last(best)) best = copy;
+    if (copies_[copy].last > copies_[best].last) best = copy;
     if (!copies_[copy].why.empty()) lost += "; " + copies_[copy].why;
   }
   if (num_readable < rules_.least_read) {
@@ -157,8 +176,8 @@ Status MirroredLog::choose(std::vector<std::vector<Entry>> entries) {
     }
   }
   image_ = copies_[best].bytes;
-  term_ = entries[best].back().term;
-  index_ = entries[best].back().index;
+  std::tie(last_term_, index_) = copies_[best].last;
+  term_ = last_term_;
   return Done{};
 }
 
@@ -167,19 +186,38 @@ void MirroredLog::leave_out(size_t folder) {
   copies_[folder].folder.clear();
 }
 
+std::vector<Status> MirroredLog::on_all_disks(const std::function<Status(Copy&)>& work) {
+  if (disks_ == nullptr) disks_ = std::make_unique<WorkQueue>(int(copies_.size()));
+  std::vector<Status> done(copies_.size(), Done{});
+  std::latch open(ptrdiff_t(copies_.size()));
+  for (size_t folder = 0; folder < copies_.size(); ++folder) {
+    disks_->add([&, folder] {
+      if (!copies_[folder].folder.empty()) done[folder] = work(copies_[folder]);
+      open.count_down();
+    });
+  }
+  open.wait();
+  return done;
+}
+
 Status MirroredLog::begin_writing() {
+  const Place newest{last_term_, index_};
   uint64_t promised = term_;
   for (const Copy& copy : copies_) promised = std::max(promised, copy.promised);
   term_ = promised + 1;
   int num_promised = 0;
-  for (Copy& copy : copies_) {
+  std::vector<Status> done = on_all_disks([this](Copy& copy) {
+    return replace_file(copy.folder + kTermFile, std::to_string(term_), faults_);
+  });
+  for (size_t folder = 0; folder < copies_.size(); ++folder) {
+    Copy& copy = copies_[folder];
     if (copy.folder.empty()) continue;
-    const Status status = replace_file(copy.folder + kTermFile, std::to_string(term_), faults_);
-    if (!status.ok()) {
-      copy.why = status.error().message;
+    if (done[folder].ok()) {
+      ++num_promised;
+    } else {
+      copy.why = done[folder].error().message;
       copy.folder.clear();
     }
-    num_promised += status.ok() ? 1 : 0;
   }
   if (num_promised < rules_.least_written) {
     return Error{ErrorKind::Runtime,
@@ -187,17 +225,21 @@ Status MirroredLog::begin_writing() {
                              num_promised, rules_.least_written)};
   }
   if (int64_t(image_.size()) > 4 * snapshot_bytes_ + kLongLogBytes) {
-    image_ = record_of(RecordKind::Snapshot, term_, index_, machine_.snapshot());
+    last_term_ = term_;
+    image_ = snapshot_record();
   }
-  for (Copy& copy : copies_) {
-    if (copy.folder.empty()) continue;
+  on_all_disks([this](Copy& copy) -> Status {
     const std::string path = copy.folder + kLogFile;
-    Status status = Done{};
-    if (!copy.is_readable || copy.bytes != image_) status = replace_file(path, image_, faults_);
-    if (status.ok()) {
-      Result<DiskFile> file = DiskFile::open_at(path, int64_t(image_.size()), faults_);
-      if (file.ok()) copy.file.emplace(std::move(*file));
+    if (!copy.is_readable || copy.bytes != image_) {
+      TRIREME_TRY_DONE(replace_file(path, image_, faults_));
     }
+    TRIREME_TRY(file, DiskFile::open_at(path, int64_t(image_.size()), faults_));
+    copy.file.emplace(std::move(file));
+    return Done{};
+  });
+  for (Copy& copy : copies_) {
+    const bool was_wrong = copy.last < newest || copy.promised < promised;
+    num_mended_ += was_wrong && copy.file ? 1 : 0;
     copy.bytes.clear();
   }
   image_.clear();
@@ -208,13 +250,16 @@ Status MirroredLog::begin_writing() {
 Status MirroredLog::append(const std::string& record) {
   int num_written = 0;
   std::string why;
-  for (Copy& copy : copies_) {
-    if (!copy.file) continue;
-    Status status = copy.file->write(record);
-    if (status.ok()) status = copy.file->sync();
-    num_written += status.ok() ? 1 : 0;
-    if (status.ok()) continue;
-    why += "; " + status.error().message;
+  std::vector<Status> done = on_all_disks([&](Copy& copy) -> Status {
+    if (!copy.file) return Done{};
+    TRIREME_TRY_DONE(copy.file->write(record));
+    return copy.file->sync();
+  });
+  for (size_t folder = 0; folder < copies_.size(); ++folder) {
+    Copy& copy = copies_[folder];
+    num_written += copy.file && done[folder].ok() ? 1 : 0;
+    if (done[folder].ok()) continue;
+    why += "; " + done[folder].error().message;
     copy.file.reset();  // its end is unknown, so it is made equal when the log is opened again
   }
   if (num_written >= rules_.least_written) return Done{};
@@ -233,6 +278,7 @@ Result<AppliedAnswer> MirroredLog::apply(const std::string& command, Deadline) {
     return *broken_;
   }
   ++index_;
+  last_term_ = term_;
   return AppliedAnswer{.bytes = machine_.apply(command)};
 }
 

@@ -32,16 +32,17 @@ class PossibleFiles {
     EXPECT_TRUE(!content.ok() || files_[path].contents.contains(*content)) << path;
   }
   // The store can be read now, so every file that must be there is.
-  void expect_in(Store& store) const {
+  void expect_in(Store& store) const { EXPECT_EQ(problem_in(store), ""); }
+  // Returns what is wrong with the files of a store that can be read, or "".
+  std::string problem_in(Store& store) const {
     for (const auto& [path, file] : files_) {
       const Result<std::string> content = content_of(store, path);
-      if (content.ok()) {
-        EXPECT_TRUE(file.contents.contains(*content)) << path;
-      } else {
-        EXPECT_TRUE(file.may_be_absent && content.error().kind == ErrorKind::Usage)
-            << path << ": " << content.error().message;
-      }
+      if (content.ok() && !file.contents.contains(*content)) return path + " has wrong bytes";
+      const bool may_fail =
+          file.may_be_absent && !content.ok() && content.error().kind == ErrorKind::Usage;
+      if (!content.ok() && !may_fail) return path + ": " + content.error().message;
     }
+    return "";
   }
 
  private:

@@ -77,7 +77,8 @@ class GroupWriter {
     for (;;) {
       TRIREME_TRY_DONE(renew_tokens());
       if (buffer_ == nullptr) TRIREME_TRY_DONE(take_buffer());
-      const auto room = buffer_->bytes().subspan(filled_, block_bytes_ - filled_);
+      const auto room =
+          buffer_->bytes().subspan(filled_, std::min(kCachedPartBytes, block_bytes_ - filled_));
       const ssize_t got = ::read(fd, room.data(), room.size());
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return damaged(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));

@@ -39,6 +39,11 @@ bool ReadTimes::may_hedge() {
   return true;
 }
 
+void ReadTimes::give_back_hedge() {
+  const std::lock_guard lock(mutex_);
+  --num_hedged_;
+}
+
 int64_t ReadTimes::num_hedged() const {
   const std::lock_guard lock(mutex_);
   return num_hedged_;

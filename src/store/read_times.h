@@ -18,6 +18,9 @@ class ReadTimes {
   // True if one more block may be decoded only because a read is slow. There is at most one such
   // block for each ten that are begun.
   bool may_hedge();
+  // The block was not decoded after all, because its slow read came in time. One of twenty reads is
+  // slower than the patience, so most hedges end so.
+  void give_back_hedge();
   int64_t num_hedged() const;
 
  private:

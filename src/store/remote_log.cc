@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <thread>
+
+#include "base/clock.h"
 
 namespace trireme {
 namespace {
@@ -15,6 +18,8 @@ constexpr double kFirstTryS = 1.0;
 constexpr double kLongestTryS = 16.0;
 constexpr size_t kMostPeers = 64;
 constexpr std::chrono::milliseconds kPause(20);
+// So long after a server could not be reached, the others pass calls on to the leader.
+constexpr int64_t kPassesOnNs = 10'000'000'000;
 
 }  // namespace
 
@@ -50,8 +55,9 @@ Status RemoteLog::change_members(const LogMembers& members, uint64_t epoch, Dead
 Result<AppliedAnswer> RemoteLog::ask(StoreRequest request, Deadline deadline) {
   if (peers_.empty()) return damaged("the store names no server that keeps its metadata");
   request.store = store_;
-  std::string why = "no server knows the leader";
+  std::map<std::string, std::string> why;  // by address
   double try_s = kFirstTryS;
+  bool is_cut_off = false;
   while (deadline.left_ms() > 0) {
     size_t at = 0;
     std::shared_ptr<StorePeer> peer;
@@ -59,22 +65,33 @@ Result<AppliedAnswer> RemoteLog::ask(StoreRequest request, Deadline deadline) {
       const std::lock_guard lock(mutex_);
       at = leader_;
       peer = peers_[at];
+      request.passes_on = is_cut_off || monotonic_ns() < passes_on_until_ns_;
     }
     const double seconds = std::min(try_s, double(deadline.left_ms()) * 1e-3);
     const Deadline patience = Deadline::after(seconds);
     const Result<StoreReply> reply = peer->ask(request, seconds);
     if (patience.left_ms() == 0) try_s = std::min(2 * try_s, kLongestTryS);
-    if (reply.ok() && reply->is_leader) return AppliedAnswer{.bytes = reply->text};
+    if (reply.ok() && reply->is_leader) {
+      const std::lock_guard lock(mutex_);
+      if (is_cut_off) passes_on_until_ns_ = monotonic_ns() + kPassesOnNs;
+      return AppliedAnswer{.bytes = reply->text};
+    }
+    is_cut_off |= !reply.ok();
     // A usage error stays, however often the call is repeated.
     if (!reply.ok() && reply.error().kind == ErrorKind::Usage) return reply.error();
-    if (!reply.ok()) why = reply.error().message;
+    why[peer->address()] = reply.ok() ? "does not lead" : reply.error().message;
     if (next_after(at, reply.ok() ? reply->leader : "") <= at) std::this_thread::sleep_for(kPause);
+  }
+  std::string reasons;
+  for (const auto& [address, reason] : why) {
+    reasons += fmt::format(
+        "; {}", reason.find(address) == std::string::npos ? address + ": " + reason : reason);
   }
   const std::lock_guard lock(mutex_);
   return Error{ErrorKind::Runtime,
                fmt::format("the metadata did not answer before the deadline; of {} servers that "
-                           "keep them, more than half must run; the last reason: {}",
-                           peers_.size(), why)};
+                           "keep them, more than half must run{}",
+                           peers_.size(), reasons)};
 }
 
 size_t RemoteLog::next_after(size_t at, const std::string& leader) {

@@ -145,5 +145,51 @@ TEST_F(RepairTest, ADrainReadsOnlyTheChunksThatItMoves) {
   expect_healthy();
 }
 
+// A scrub that finds more damaged chunks than the code bears does not remove what is left of them.
+// If one of them is intact later, the block is recovered.
+TEST(Scrub, FilesOfChunksThatCannotBeRecoveredStayAndAreFoundAgain) {
+  const TestStore test({2, 1});
+  const std::string content = random_bytes(3, 20'000);
+  {
+    auto store = test.open();
+    ASSERT_TRUE(put_files(**store, {test.made("x", content)}).ok());
+  }
+  std::vector<std::string> flipped;
+  const auto flip = [](const std::string& path) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(100);
+    const char old = char(file.get());
+    file.seekp(100);
+    file.put(char(old ^ 1));
+  };
+  for (const int folder : {0, 2}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(
+             test.file.dirs[size_t(folder)] + "/chunks")) {
+      if (entry.is_regular_file()) flipped.push_back(entry.path().string());
+    }
+  }
+  for (const std::string& path : flipped) flip(path);
+  for (int scrub = 0; scrub < 2; ++scrub) {
+    auto store = test.open();
+    const auto totals = scrub_store(**store);
+    ASSERT_TRUE(totals.ok()) << totals.error().message;
+    EXPECT_FALSE(totals->repaired.lost.empty());
+    EXPECT_EQ(totals->num_orphans, 0);
+    const auto content_now = content_of(**store, "x");
+    ASSERT_FALSE(content_now.ok());
+    EXPECT_EQ(content_now.error().message.find("nowhere"), std::string::npos);
+    for (const std::string& path : flipped) ASSERT_TRUE(std::filesystem::exists(path)) << path;
+  }
+  for (const std::string& path : flipped) {
+    if (path.starts_with(test.file.dirs[2])) flip(path);
+  }
+  auto store = test.open();
+  const auto totals = scrub_store(**store);
+  ASSERT_TRUE(totals.ok()) << totals.error().message;
+  EXPECT_TRUE(totals->repaired.lost.empty());
+  EXPECT_EQ(word_of(*health_of(**store)), "healthy");
+  EXPECT_EQ(content_of(**store, "x").value(), content);
+}
+
 }  // namespace
 }  // namespace trireme

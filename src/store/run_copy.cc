@@ -14,6 +14,7 @@
 #include "base/leftovers.h"
 #include "base/remove_folder.h"
 #include "store/get_file.h"
+#include "store/remove_files.h"
 
 namespace trireme {
 namespace {
@@ -156,12 +157,7 @@ Status RunCopy::remove(Store& store, const std::string& name) {
   std::stable_partition(files.begin(), files.end(), [&](const WrittenFile& file) {
     return file.path == inside + "/" + kIndex;
   });
-  for (const WrittenFile& file : files) {
-    MetadataCommand command{.kind = CommandKind::Remove};
-    command.paths.push_back(file.path);
-    TRIREME_TRY_DONE(store.change(std::move(command)));
-  }
-  return store.collect_garbage();
+  return remove_files(store, files);
 }
 
 // A run that has gone back writes a step again, with other bytes under the same name.

@@ -41,8 +41,7 @@ LogStart first_start_of(const ServerDescription& description) {
   return start;
 }
 
-Status write_log_servers(const std::string& folder, const ServerDescription& description,
-                         const LogStart& start) {
+std::string text_of(const ServerDescription& description, const LogStart& start) {
   nlohmann::ordered_json json = {{"address", description.address},
                                  {"log_address", description.log_address},
                                  {"log_servers", json_of(description.log_servers)}};
@@ -50,14 +49,11 @@ Status write_log_servers(const std::string& folder, const ServerDescription& des
     json["log_id"] = start.id;
     json["first_log_servers"] = json_of(start.servers);
   }
-  return replace_file(folder + kLogFileOfServer, seal_json(json_text(json)), nullptr);
+  return seal_json(json_text(json));
 }
 
-Status read_log_servers(const std::string& folder, ServerDescription& description,
-                        LogStart& start) {
-  const std::string path = folder + kLogFileOfServer;
-  TRIREME_TRY(text, read_text_file(path, kMostLogFileBytes));
-  if (const Status seal = check_seal(text); !seal.ok()) return with_context(seal.error(), path);
+Status parse_log_servers(const std::string& text, ServerDescription& description, LogStart& start) {
+  TRIREME_TRY_DONE(check_seal(text));
   TRIREME_TRY(json, parse_bounded_json(text));
   try {
     description.address = json.at("address").get<std::string>();
@@ -69,9 +65,22 @@ Status read_log_servers(const std::string& folder, ServerDescription& descriptio
                .servers = log_servers_from(json.at("first_log_servers"))};
     }
   } catch (const nlohmann::json::exception& error) {
-    return damaged(path + ": " + json_problem(error.what()));
+    return damaged(json_problem(error.what()));
   }
   return Done{};
+}
+
+Status write_log_servers(const std::string& folder, const ServerDescription& description,
+                         const LogStart& start) {
+  return replace_file(folder + kLogFileOfServer, text_of(description, start), nullptr);
+}
+
+Status read_log_servers(const std::string& folder, ServerDescription& description,
+                        LogStart& start) {
+  const std::string path = folder + kLogFileOfServer;
+  TRIREME_TRY(text, read_text_file(path, kMostLogFileBytes));
+  const Status status = parse_log_servers(text, description, start);
+  return status.ok() ? status : Status(with_context(status.error(), path));
 }
 
 }  // namespace trireme

@@ -12,6 +12,9 @@ namespace trireme {
 // metadata are numbered in their order.
 LogStart first_start_of(const ServerDescription& description);
 
+// The text of the file, which ends with its checksum.
+std::string text_of(const ServerDescription& description, const LogStart& start);
+Status parse_log_servers(const std::string& text, ServerDescription& description, LogStart& start);
 // Writes the addresses of `description`, and `start` if it differs from first_start_of().
 Status write_log_servers(const std::string& folder, const ServerDescription& description,
                          const LogStart& start);

@@ -30,15 +30,15 @@ Result<ServerDescription> description_of(StorePeer& peer) {
   return unpack_description(reply.text);
 }
 
-Result<Overview> overview_of(RemoteLog& log) {
+Result<Overview> overview_of(RemoteLog& log, double deadline_s) {
   TRIREME_TRY(answer, log.query(pack_question({.kind = QuestionKind::Overview}),
-                                Deadline::after(Store::kMetadataS)));
+                                Deadline::after(deadline_s)));
   return unpack_overview(answer.bytes);
 }
 
 // True if a server has an empty disk, or one that was not taken in fully.
-bool has_new_disk(const ServerDescription& found, const StoreFile& file,
-                  const ServerRecord& record) {
+bool serves_new_disk(const ServerDescription& found, const StoreFile& file,
+                     const ServerRecord& record) {
   const FolderIdentity& identity = found.identity;
   return identity.store == 0 || (identity.store == file.id && identity.server == record.name &&
                                  identity.incarnation == record.incarnation + 1);
@@ -93,8 +93,8 @@ Result<std::vector<ServerDescription>> describe_free_servers(const Peers& peers)
   return servers;
 }
 
-Status apply_create(RemoteLog log, const MetadataCommand& create) {
-  TRIREME_TRY(answer, log.apply(pack_command(create), Deadline::after(Store::kMetadataS)));
+Status apply_create(RemoteLog log, const MetadataCommand& create, double deadline_s) {
+  TRIREME_TRY(answer, log.apply(pack_command(create), Deadline::after(deadline_s)));
   TRIREME_TRY(tokens, unpack_tokens(answer.bytes));
   static_cast<void>(tokens);
   return Done{};
@@ -154,7 +154,8 @@ Status create_shared_store(StoreFile& file, const std::vector<std::string>& serv
         {.op = StoreOp::Assign, .text = pack_description(assigned[server])}, kAssignS);
     if (!done.ok()) return give_up(peers, server + 1, file.id, done.error());
   }
-  const Status created = apply_create(RemoteLog(file.servers, secret, file.id), create);
+  const Status created =
+      apply_create(RemoteLog(file.servers, secret, file.id), create, options.metadata_s);
   return created.ok() ? created : give_up(peers, peers.size(), file.id, created.error());
 }
 
@@ -168,7 +169,7 @@ Result<StoreFile> find_shared_store(const std::string& address, const std::strin
   StoreFile file{.id = found.identity.store, .name = found.identity.store_name};
   for (const LogServer& server : found.log_servers) file.servers.push_back(server.address);
   RemoteLog log(file.servers, secret_of_store(secret), file.id);
-  TRIREME_TRY(overview, overview_of(log));
+  TRIREME_TRY(overview, overview_of(log, StoreOptions().metadata_s));
   file.code = overview.facts.code;
   return file;
 }
@@ -177,20 +178,24 @@ Result<std::unique_ptr<Store>> Store::open_shared(const StoreFile& file,
                                                   const StoreOptions& options) {
   TRIREME_TRY_DONE(check_secret(options.secret));
   auto log = std::make_unique<RemoteLog>(file.servers, secret_of_store(options.secret), file.id);
-  TRIREME_TRY(overview, overview_of(*log));
+  TRIREME_TRY(overview, overview_of(*log, options.metadata_s));
   if (overview.facts.id != file.id) {
     return damaged(fmt::format("the servers of {} keep the metadata of another store", file.name));
   }
   std::vector<std::string> addresses;
   for (const ServerRecord& server : overview.servers) addresses.push_back(server.address);
-  std::unique_ptr<Store> store(new Store(file, options, std::move(addresses)));
+  StoreFile whole = file;  // the caller may not know its code
+  whole.code = overview.facts.code;
+  std::unique_ptr<Store> store(new Store(whole, options, std::move(addresses)));
   store->log_ = std::move(log);
   if (options.access == StoreAccess::Maintain) {
     MetadataCommand begin{.kind = CommandKind::Begin};
     begin.paths.emplace_back(kMaintainerPath);
+    if (options.maintains_after) begin.tokens = {*options.maintains_after};
     TRIREME_TRY(tokens, store->command(std::move(begin)));
     if (tokens.empty()) return damaged("the metadata gave no token");
     store->maintainer_ = tokens.front();
+    store->hold_lease(tokens.front());
   }
   store->open_servers(overview);
   return store;
@@ -227,10 +232,14 @@ void Store::add_server(size_t server, const ServerRecord& record,
     targets_[server] = std::make_unique<RemoteChunks>(
         peers_[server], RemoteChunks::Fence{file_.id, record.incarnation, maintainer_});
     log_servers_ = found->log_servers;
-  } else if (found.ok() && has_new_disk(*found, file_, record)) {
+  } else if (found.ok() && serves_new_disk(*found, file_, record)) {
     new_disks_.push_back({server, *found});
   }
   why_unusable_[server] = std::move(why);
+}
+
+bool Store::has_new_disk(int server) const {
+  return std::ranges::count(new_disks_, size_t(server), &NewDisk::server) > 0;
 }
 
 Status Store::take_in_new_disks() {

@@ -193,6 +193,7 @@ TEST_F(StoreUpkeep, AServerThatJoinedTakesAnEmptyDiskInByItselfOnceTheOldOneIsNo
   kill_process(processes_[1]);
   replace(3, "/away3");
   EXPECT_TRUE(comes_true([&] { return is_empty_server(3); })) << why_unusable(3);
+  // For longer than an attempt to take the disk in waits for the next one, nothing takes it in.
   std::this_thread::sleep_for(std::chrono::milliseconds(4000));
   EXPECT_EQ(incarnation_of(3), 1u);
   EXPECT_TRUE(is_empty_server(3));

@@ -39,12 +39,16 @@ class SharedStore : public testing::Test {
   }
 
   std::string folder_of(size_t server) const { return root_ + "/d" + std::to_string(server); }
-  StoreServerOptions options_of(size_t server, const std::string& join = "") const {
+  // Is called in the process of a server before it serves.
+  virtual void in_process(size_t server) { static_cast<void>(server); }
+  virtual StoreServerOptions options_of(size_t server, const std::string& join = "") const {
     std::filesystem::create_directories(folder_of(server));
     // The port behind a free one may be that of another test.
     StoreServerOptions options{
         .folder = folder_of(server), .secret = "secret", .join = join, .log_listen = "127.0.0.1:0"};
     options.scrub = scrub_;
+    options.repair = repair_;
+    options.faults = faults_;
     if (mount_of_) options.mount_of = mount_of_;
     if (server < addresses_.size()) options.listen = addresses_[server];
     return options;
@@ -64,13 +68,15 @@ class SharedStore : public testing::Test {
     const pid_t pid = ::fork();
     if (pid == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const StoreServerOptions serving = options_of(server, join);
+      in_process(server);
       const auto tell = [&](const std::string& address) {
         if (ends[1] < 0) return;
         if (::write(ends[1], address.data(), address.size()) < 0) ::_exit(1);
         ::close(std::exchange(ends[1], -1));
       };
       const Status served = serve_disk(
-          options_of(server, join), [] { return false; }, tell);
+          serving, [] { return false; }, tell);
       ::_exit(served.ok() ? 0 : 1);
     }
     ::close(ends[1]);
@@ -124,6 +130,8 @@ class SharedStore : public testing::Test {
   std::string root_;
   std::function<std::string(const std::string&)> mount_of_;  // empty: that of the server
   BackgroundScrubOptions scrub_;
+  BackgroundRepairOptions repair_;
+  DiskFaults* faults_ = nullptr;  // of servers that start from now on
   StoreFile file_;
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<StoreServer>> servers_;

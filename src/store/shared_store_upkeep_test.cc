@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Nobody reads the chunk but the server itself.
+// Only the server itself reads the chunk.
 TEST_F(StoreUpkeep, AServerFindsDamageOfItsOwnChunksAndReportsIt) {
   scrub_ = {.disk_share = 0.5, .rest_s = 0.01};
   for (size_t server = 0; server < 4; ++server) start_here(server);
@@ -192,6 +192,123 @@ TEST_F(StoreUpkeep, AServerWithoutMetadataStartsAgainWhileOthersHaveThePortOfIts
   start_here(3);
   put("x", "some bytes");
   expect_healthy("x", "some bytes");
+}
+
+// Server 3 keeps no metadata. Its own files are damaged all the same.
+class DamagedServers : public StoreUpkeep {
+ protected:
+  void start_and_damage() {
+    for (size_t server = 0; server < 4; ++server) start_here(server);
+    ASSERT_TRUE(create().ok());
+    put("x", "some bytes");
+    for (const char* path : {"/d0/log.json", "/d2/log/log-1", "/d3/store.json"}) {
+      std::fstream file(root_ + path, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(60);
+      file.put('#').put('#');
+      ASSERT_TRUE(file.good()) << path;
+    }
+  }
+  std::vector<std::string> problems() {
+    auto store = open(StoreAccess::Read);
+    const auto health = health_of(**store);
+    std::vector<std::string> found;
+    for (const ServerHealth& server : health->servers) found.push_back(server.metadata_problem);
+    const bool has_problem =
+        std::ranges::any_of(found, [](const std::string& problem) { return !problem.empty(); });
+    EXPECT_EQ(word_of(*health), has_problem ? "degraded" : "healthy");
+    return found;
+  }
+  void expect_good_after_a_restart() {
+    EXPECT_EQ(problems(), std::vector<std::string>(4));
+    for (size_t server = 0; server < 4; ++server) servers_[server].reset();
+    for (size_t server = 0; server < 4; ++server) start_here(server);
+    expect_healthy("x", "some bytes");
+  }
+};
+
+TEST_F(DamagedServers, AreNamedByStatusAndMendedByAScrub) {
+  start_and_damage();
+  const std::vector<std::string> found = problems();
+  EXPECT_EQ(found[0].find(root_ + "/d0/log.json"), 0u) << found[0];
+  EXPECT_EQ(found[1], "");
+  EXPECT_EQ(found[2].find(root_ + "/d2/log/log-1"), 0u) << found[2];
+  EXPECT_EQ(found[3].find(root_ + "/d3/store.json"), 0u) << found[3];
+  EXPECT_EQ(scrub()->num_mended_metadata, 3);
+  expect_good_after_a_restart();
+}
+
+TEST_F(DamagedServers, MendThemselves) {
+  scrub_ = {.disk_share = 0.5, .rest_s = 0.2};
+  start_and_damage();
+  EXPECT_TRUE(comes_true([&] { return problems() == std::vector<std::string>(4); }));
+  expect_good_after_a_restart();
+}
+
+// Its votes are lost with its log, and its chunks are not.
+TEST_F(DamagedServers, OneThatStartsWithADamagedLogServesItsChunksAndGetsItsPlaceBack) {
+  for (size_t server = 0; server < 4; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  put("x", "some bytes");
+  servers_[1].reset();
+  {
+    std::fstream file(root_ + "/d1/log/log-1", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(60);
+    file.put('#').put('#');
+  }
+  start_here(1);
+  EXPECT_EQ(why_unusable(1), "");
+  const std::string problem = problems()[1];
+  EXPECT_EQ(problem.find(root_ + "/d1/log/log-1"), 0u) << problem;
+  EXPECT_NE(problem.find("replace-metadata s1 s1 test"), std::string::npos) << problem;
+  put("y", "more bytes");
+  {
+    auto store = open(StoreAccess::Maintain);
+    const auto replaced = (*store)->replace_log_server("s1", "s1");
+    ASSERT_TRUE(replaced.ok()) << replaced.error().message;
+  }
+  EXPECT_EQ(problems(), std::vector<std::string>(4));
+  // Servers 1 and 2 are a majority without server 0.
+  servers_[0].reset();
+  put("z", "other bytes");
+  start_here(0);
+  servers_[1].reset();
+  start_here(1);
+  expect_healthy("z", "other bytes");
+}
+
+TEST_F(StoreUpkeep, AFolderWithFilesOfSomebodyElseIsNotServed) {
+  std::filesystem::create_directories(folder_of(0) + "/lost+found");
+  start_here(0);
+  servers_[0].reset();
+  start_here(0);  // what a server has left is not of somebody else
+  std::filesystem::create_directories(folder_of(1));
+  std::ofstream(folder_of(1) + "/letter") << "of a stranger";
+  const auto refused = StoreServer::open(options_of(1));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::Usage);
+  EXPECT_NE(refused.error().message.find("it has letter"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder_of(1) + "/lock"));
+  // The file may come while the server waits for a store.
+  std::filesystem::remove(folder_of(1) + "/letter");
+  for (size_t server = 1; server < 3; ++server) start_here(server);
+  std::ofstream(folder_of(1) + "/letter") << "of a stranger";
+  const Status created = create();
+  ASSERT_FALSE(created.ok());
+  EXPECT_NE(created.error().message.find("it has letter"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder_of(0) + "/store.json"));
+}
+
+TEST_F(StoreUpkeep, AnotherSecretIsRefusedWithWhatToDo) {
+  for (size_t server = 0; server < 3; ++server) start_here(server);
+  ASSERT_TRUE(create().ok());
+  StoreOptions other = options(StoreAccess::Read);
+  other.secret = "another secret";
+  for (const std::string& refused :
+       {Store::open(file_, other).error().message,
+        find_shared_store(addresses_[0], "another secret").error().message}) {
+    EXPECT_NE(refused.find("TRIREME_SECRET"), std::string::npos) << refused;
+    EXPECT_EQ(refused.find("launcher"), std::string::npos) << refused;
+  }
 }
 
 TEST_F(StoreUpkeep, ServersThatJoinAtOnceAllJoin) {

@@ -60,6 +60,7 @@ Store::Store(const StoreFile& file, const StoreOptions& options, std::vector<std
 }
 
 Store::~Store() {
+  lease_.reset();  // it asks the peers
   for (const auto& peer : peers_) peer->stop();
 }
 
@@ -97,7 +98,7 @@ Status Store::create(const StoreFile& file, const std::vector<std::string>& doma
   TRIREME_TRY_DONE(MirroredLog::create(file.dirs, options.faults));
   Metadata metadata;
   TRIREME_TRY(log, MirroredLog::open(file.dirs, rules_of(file), metadata, options.faults));
-  TRIREME_TRY(answer, log->apply(pack_command(create), Deadline::after(kMetadataS)));
+  TRIREME_TRY(answer, log->apply(pack_command(create), Deadline::after(options.metadata_s)));
   TRIREME_TRY(tokens, unpack_tokens(answer.bytes));
   static_cast<void>(tokens);
   undo.keep();
@@ -116,11 +117,21 @@ Result<std::unique_ptr<Store>> Store::open(const StoreFile& file, const StoreOpt
   TRIREME_TRY(overview, store->overview());
   TRIREME_TRY_DONE(store->open_targets(overview));
   if (!writes) return store;
+  if (options.access == StoreAccess::Maintain) {
+    TRIREME_TRY(num_mended, store->mend_identities(overview));
+    if (num_mended > 0) {  // its folders can be used now
+      store.reset();
+      TRIREME_TRY(mended, open(file, options));
+      mended->num_mended_identities_ = num_mended;
+      return std::move(mended);
+    }
+  }
   TRIREME_TRY_DONE(store->take_in_replaced(overview));
-  if (!overview.open_tokens.empty()) {
-    // Their processes have ended, because this one has the lock.
-    MetadataCommand abort{.kind = CommandKind::Abort};
-    abort.tokens = overview.open_tokens;
+  // Their processes have ended, because this one has the lock.
+  MetadataCommand abort{.kind = CommandKind::Abort};
+  abort.tokens = overview.open_tokens;
+  if (overview.maintainer != 0) abort.tokens.push_back(overview.maintainer);
+  if (!abort.tokens.empty()) {
     TRIREME_TRY_DONE(store->change(std::move(abort)));
   }
   return store;
@@ -243,15 +254,17 @@ Status Store::take_in_replaced(const Overview& overview) {
   return Done{};
 }
 
-Result<std::vector<uint64_t>> Store::command(MetadataCommand command, double deadline_s) {
+Result<std::vector<uint64_t>> Store::command(MetadataCommand command,
+                                             std::optional<double> deadline_s) {
   if (options_.access == StoreAccess::Read) return usage("the store is open for reading");
   command.number = drawn_number();
   if (maintains(command.kind) && is_shared()) command.tokens = {maintainer_};
-  TRIREME_TRY(answer, log_->apply(pack_command(command), Deadline::after(deadline_s)));
+  const Deadline deadline = Deadline::after(deadline_s.value_or(options_.metadata_s));
+  TRIREME_TRY(answer, log_->apply(pack_command(command), deadline));
   return unpack_tokens(answer.bytes);
 }
 
-Status Store::change(MetadataCommand command, double deadline_s) {
+Status Store::change(MetadataCommand command, std::optional<double> deadline_s) {
   Result<std::vector<uint64_t>> tokens = this->command(std::move(command), deadline_s);
   if (!tokens.ok()) return tokens.error();
   return Done{};
@@ -259,12 +272,12 @@ Status Store::change(MetadataCommand command, double deadline_s) {
 
 Result<Overview> Store::overview(int first_server) {
   const MetadataQuestion question{.kind = QuestionKind::Overview, .number = uint64_t(first_server)};
-  TRIREME_TRY(answer, log_->query(pack_question(question), Deadline::after(kMetadataS)));
+  TRIREME_TRY(answer, log_->query(pack_question(question), Deadline::after(options_.metadata_s)));
   return unpack_overview(answer.bytes);
 }
 
 Result<FileAnswer> Store::ask(const MetadataQuestion& question) {
-  TRIREME_TRY(answer, log_->query(pack_question(question), Deadline::after(kMetadataS)));
+  TRIREME_TRY(answer, log_->query(pack_question(question), Deadline::after(options_.metadata_s)));
   return unpack_files(answer.bytes);
 }
 

@@ -10,6 +10,7 @@
 #include "raft/command_log.h"
 #include "store/chunk_target.h"
 #include "store/disk_faults.h"
+#include "store/maintainer_lease.h"
 #include "store/metadata.h"
 #include "store/read_times.h"
 #include "store/store_file.h"
@@ -34,6 +35,11 @@ struct StoreOptions {
   double straggler_s = 2.0;  // a chunk that takes so much longer than the others is left out
   // A writer to servers that has not renewed its tokens for so long is taken for dead by a scrub.
   double lease_s = 120.0;
+  // Of a maintainer: it begins only if the newest token of a maintainer is this one. 0: if no other
+  // one is at work. Without a value, it takes the place of another one.
+  std::optional<uint64_t> maintains_after = std::nullopt;
+  double metadata_s = 60.0;  // how long a command waits for an answer of the metadata
+  int64_t most_moving_bytes = int64_t{256} << 20;  // of blocks in memory that a repair moves
 };
 
 struct ReplacedLogServer {
@@ -62,15 +68,20 @@ class Store {
   DiskFaults* faults() const { return options_.faults; }  // may be null
   double straggler_s() const { return options_.straggler_s; }
   double lease_s() const { return options_.lease_s; }
+  int64_t most_moving_bytes() const { return options_.most_moving_bytes; }
   WorkQueue& queue() { return work_; }
   ReadTimes& read_times() { return read_times_; }
 
-  // How long a command waits for an answer of the metadata, in seconds.
-  static constexpr double kMetadataS = 60.0;
-  // Gives the command a number of its own and applies it.
-  Result<std::vector<uint64_t>> command(MetadataCommand command, double deadline_s = kMetadataS);
+  // Gives the command a number of its own and applies it. Without a deadline, it is that of the
+  // options.
+  Result<std::vector<uint64_t>> command(MetadataCommand command,
+                                        std::optional<double> deadline_s = std::nullopt);
   // The same for a command that has no tokens as its answer.
-  Status change(MetadataCommand command, double deadline_s = kMetadataS);
+  Status change(MetadataCommand command, std::optional<double> deadline_s = std::nullopt);
+  // Lets the metadata know how far a scrub, a repair or a drain is, so that `status` shows it.
+  void publish(const UpkeepProgress& progress);
+  // False if the store is in folders and no process writes to it.
+  bool may_have_maintainer() const;
   // With the garbage of this server and of those behind it.
   Result<Overview> overview(int first_server = 0);
   Result<FileAnswer> ask(const MetadataQuestion& question);
@@ -87,6 +98,12 @@ class Store {
   // The name of a server, with the reason if it cannot be used.
   std::string describe(int server) const;
 
+  // Asks for each server what is wrong with the copy of the metadata that it has; "": nothing, or
+  // it has none, or does not answer. Reads all copies.
+  std::vector<std::string> metadata_problems();
+  // Writes copies again that are damaged or missing, or old, and returns their number.
+  Result<int64_t> mend_metadata();
+
   // Removes chunks that no file needs any more. Those that a server does not remove now stay
   // garbage, and a later call comes back to them. In a shared store only the maintainer does so;
   // for other clients nothing happens.
@@ -94,6 +111,7 @@ class Store {
 
   // Servers that run with an empty disk at the address of one whose disk is gone.
   bool has_new_disks() const { return !new_disks_.empty(); }
+  bool has_new_disk(int server) const;
   // True if all empty disks are wanted, also those of drained servers.
   bool takes_new_disks() const { return options_.takes_new_disks; }
   // Makes these the disks of their servers. Their chunks are then in the queue for repair. Only the
@@ -123,9 +141,18 @@ class Store {
   ReplacedLogServer tell_log_servers(const Overview& overview,
                                      const std::vector<LogServer>& servers);
   Status collect_garbage_of(int server);
+  // Begins to renew the token of a maintainer.
+  void hold_lease(uint64_t token);
+  // Returns what each server of a shared store has found. `what`: kMend, or "".
+  std::vector<std::string> check_metadata_of_servers(const std::string& what);
   Status open_log();
   Status open_targets(const Overview& overview);
   Status take_in_replaced(const Overview& overview);
+  // Writes store.json again in folders of this store in which it is damaged or missing, and returns
+  // their number.
+  Result<int64_t> mend_identities(const Overview& overview);
+  // True if the chunks and the log in a folder show that it is the one of this server.
+  Result<bool> has_contents_of(size_t server);
   // Returns why an empty folder is not a new disk, or "" if it may be one.
   std::string why_no_new_disk(size_t server) const;
 
@@ -145,6 +172,9 @@ class Store {
   std::vector<LogServer> log_servers_;  // of a shared store: those that keep the metadata
   ReadTimes read_times_;
   WorkQueue work_;
+  std::unique_ptr<MaintainerLease>
+      lease_;                          // of a maintainer; in folders, once it has told progress
+  int64_t num_mended_identities_ = 0;  // store.json of folders, when the store was opened
 };
 
 }  // namespace trireme

@@ -18,8 +18,8 @@ namespace trireme {
 namespace {
 
 constexpr size_t kPiecesAhead = 3;
-// Of the pieces that were used last, so many count: the pieces ahead, and others that a reader
-// needs in between, such as the checksums at the end of a token file.
+// A piece was used lately if it is among so many that were used last. These are the pieces ahead,
+// and others that a reader needs in between, such as the checksums at the end of a token file.
 constexpr size_t kLately = 8;
 
 // So many bytes that are read on end are worth whole chunks.
@@ -83,7 +83,7 @@ class StoreInput : public InputBytes {
 
  private:
   using Held = std::shared_ptr<HeldPiece>;
-  // What is read and held as one: the part of the file in a chunk, or in one piece of this chunk.
+  // A part of the file that is read and held as one: that in a chunk, or in one piece of a chunk.
   struct Unit {
     size_t number = 0;      // index in pieces_
     int64_t part = kWhole;  // number of the piece of the chunk
@@ -167,7 +167,8 @@ class StoreInput : public InputBytes {
   std::pair<Held, std::shared_ptr<const OpenedFile>> take(Unit unit) const {
     const std::lock_guard lock(mutex_);
     const size_t number = unit.number;
-    // What lies ahead is used last of all, so that what was read before it is let go of first.
+    // The pieces ahead are marked as used last, so that pieces which were read before them are
+    // dropped first.
     const Held held = hold(unit);
     if (unit.part == kWhole && number > 0 && was_used_lately({number - 1, kWhole})) {
       const size_t end = std::min(pieces_.size(), number + 1 + kPiecesAhead);

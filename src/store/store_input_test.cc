@@ -143,7 +143,8 @@ TEST(StoreInput, MoreLossesThanTheCodeBearsAndAReplacedFileAreErrors) {
       << replaced.error().message;
 }
 
-// Where its bytes lie otherwise in their blocks, a reader would take others for them.
+// If the bytes of a new file lie otherwise in their blocks, a reader that knows the old places
+// would read other bytes.
 TEST(StoreInput, TheSameBytesAtAnotherPlaceAreRefused) {
   const TestStore test({2, 1});
   const std::string content = random_bytes(1, 60'000);
@@ -195,7 +196,7 @@ TEST(StoreInput, ASmallReadReadsThePiecesInWhichItLies) {
   }
 }
 
-// What is read from its beginning to its end is fetched by whole chunks.
+// A file that is read from its beginning to its end is fetched by whole chunks.
 TEST(StoreInput, ALongRunReadsEachByteOnceAndChunksAsAWhole) {
   const TestStore test({2, 1}, 0, kLargeChunk);
   const std::string content = random_bytes(1, 8 * kLargeChunk);

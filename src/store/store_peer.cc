@@ -29,6 +29,15 @@ Result<StoreReply> exchange(const Socket& socket, const std::string& head,
   return unpack_reply(reply);
 }
 
+// The handshake is that of ranks and agents, and its refusals speak of these.
+Error refusal_of(const Error& error, const std::string& address) {
+  if (error.kind != ErrorKind::Usage) return error;
+  return usage(fmt::format(
+      "{} has another secret; set TRIREME_SECRET to the secret of the servers of the store, and "
+      "give an address at which one of them listens",
+      address));
+}
+
 }  // namespace
 
 Result<Socket> StorePeer::connect(Deadline deadline) {
@@ -44,7 +53,8 @@ Result<Socket> StorePeer::connect(Deadline deadline) {
   };
   const auto make = [&]() -> Result<Socket> {
     TRIREME_TRY(socket, connect_to(address_, within(kConnectingS)));
-    TRIREME_TRY_DONE(greet(socket, secret_, {.purpose = Purpose::Agent}, within(kGreetingS)));
+    const Status greeted = greet(socket, secret_, {.purpose = Purpose::Agent}, within(kGreetingS));
+    if (!greeted.ok()) return refusal_of(greeted.error(), address_);
     prepare_for_messages(socket, kPeerSilenceS);
     return std::move(socket);
   };

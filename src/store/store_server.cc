@@ -43,6 +43,25 @@ Result<Overview> overview_from(RemoteLog& log) {
   return unpack_overview(answer.bytes);
 }
 
+// A folder without store.json must be empty, so that no store lies beside files of somebody else.
+Status check_is_free(const std::string& folder) {
+  if (fs::exists(folder + "/chunks") || fs::exists(folder + "/log")) {
+    return damaged(folder + ": has chunks or metadata, but no store.json says whose they are");
+  }
+  const std::string name = foreign_entry_of(folder);
+  if (name.empty()) return Done{};
+  return usage(fmt::format(
+      "{} is not an empty folder, it has {}; each disk of a store begins empty", folder, name));
+}
+
+// Nothing else says whose the folder is, and at which address it is served.
+Error with_remedy(const Error& error) {
+  return {error.kind, error.message +
+                          "; give up this disk: empty its folder, and start the server at its old "
+                          "address (--listen) and with --join of another one, which writes its "
+                          "chunks again"};
+}
+
 Status check_listen(const std::string& address) {
   const bool is_any = address.starts_with("0.0.0.0:") || address.starts_with("[::]:");
   if (!is_any && address.find(':') != std::string::npos) return Done{};
@@ -69,6 +88,9 @@ Result<std::unique_ptr<StoreServer>> StoreServer::open(StoreServerOptions option
   };
   self->scrub_ = std::make_unique<BackgroundScrub>(
       self->options_.scrub, chunks, [self](ChunkName name) { return self->report_damage(name); },
+      [self] { self->mend_metadata(); }, self->options_.log);
+  self->repair_ = std::make_unique<BackgroundRepair>(
+      self->options_.repair, self->options_.secret, [self] { return self->led_store(); },
       self->options_.log);
   return server;
 }
@@ -78,20 +100,21 @@ Status StoreServer::start() {
   if (!fs::is_directory(folder)) {
     return usage(folder + ": there is no such folder; mount its disk, or make the folder");
   }
+  const bool is_known = fs::exists(folder + "/store.json");
+  if (!is_known) TRIREME_TRY_DONE(check_is_free(folder));
   TRIREME_TRY(lock, FileLock::take(folder + "/lock"));
   lock_ = std::make_unique<FileLock>(std::move(lock));
   std::string listen = options_.listen;
   std::string log_listen =
       options_.log_listen.empty() ? log_address_behind(listen) : options_.log_listen;
-  const bool is_known = fs::exists(folder + "/store.json");
   if (is_known) {
-    TRIREME_TRY(identity, read_identity(folder));
-    TRIREME_TRY_DONE(read_log_servers(folder, description_, log_start_));
-    description_.identity = identity;
+    const Result<FolderIdentity> identity = read_identity(folder);
+    if (!identity.ok()) return with_remedy(identity.error());
+    const Status log = read_log_servers(folder, description_, log_start_);
+    if (!log.ok()) return with_remedy(log.error());
+    description_.identity = *identity;
     listen = description_.address;
     log_listen = description_.log_address;
-  } else if (fs::exists(folder + "/chunks") || fs::exists(folder + "/log")) {
-    return damaged(folder + ": has chunks or metadata, but no store.json says whose they are");
   }
   TRIREME_TRY(listener, listen_at(listen));
   // The port of the log may be taken by now if this server keeps no metadata.
@@ -105,7 +128,7 @@ Status StoreServer::start() {
   description_.address = reception_->address();
   if (!is_known) return options_.join.empty() ? Status(Done{}) : join_store(false);
   epoch_ = read_epoch(epoch_path());
-  chunks_ = std::make_shared<ChunkFolder>(folder, description_.identity.store, nullptr);
+  chunks_ = std::make_shared<ChunkFolder>(folder, description_.identity.store, options_.faults);
   TRIREME_TRY_DONE(start_log());
   TRIREME_TRY(unfinished, chunks_->remove_unfinished());
   static_cast<void>(unfinished);
@@ -119,6 +142,7 @@ Status StoreServer::become(const ServerDescription& description) {
   if (fs::exists(folder + "/store.json")) {
     return usage(folder + ": has the disk of a store already");
   }
+  TRIREME_TRY_DONE(check_is_free(folder));
   ServerDescription mine = description_;
   mine.identity = description.identity;
   mine.log_servers = description.log_servers;
@@ -131,7 +155,7 @@ Status StoreServer::become(const ServerDescription& description) {
   TRIREME_TRY_DONE(write_identity(folder, mine.identity, nullptr));
   description_ = std::move(mine);
   log_start_ = start;
-  chunks_ = std::make_shared<ChunkFolder>(folder, description_.identity.store, nullptr);
+  chunks_ = std::make_shared<ChunkFolder>(folder, description_.identity.store, options_.faults);
   return start_log();
 }
 
@@ -214,7 +238,11 @@ Result<bool> StoreServer::try_to_enter(RemoteLog& log, ServerDescription theirs,
   return entered.error();
 }
 
-StoreServer::~StoreServer() = default;
+StoreServer::~StoreServer() {
+  const std::lock_guard lock(mutex_);
+  is_ending_ = true;
+  if (leader_ != nullptr) leader_->stop();
+}
 
 Status StoreServer::report_damage(ChunkName name) {
   const ServerDescription mine = description();

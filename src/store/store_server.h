@@ -3,16 +3,20 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 
 #include "base/file_lock.h"
 #include "comm/tcp/visits.h"
 #include "raft/raft_server.h"
+#include "store/background_repair.h"
 #include "store/background_scrub.h"
 #include "store/chunk_folder.h"
 #include "store/metadata.h"
 #include "store/mount_point.h"
+#include "store/store_file.h"
+#include "store/store_peer.h"
 #include "store/store_wire.h"
 
 namespace trireme {
@@ -31,10 +35,12 @@ struct StoreServerOptions {
   std::string secret;
   std::string join;  // any server of a store that an empty folder joins; "": it waits for a store
   std::string log_listen = {};  // for its copy of the metadata; "": the port after that of `listen`
-  BackgroundScrubOptions scrub = {};  // of its own chunks
+  BackgroundScrubOptions scrub = {};    // of its own chunks
+  BackgroundRepairOptions repair = {};  // of the store, while this server leads the metadata
   // Returns where the disk of a path is mounted; a test may say otherwise.
   std::function<std::string(const std::string& path)> mount_of = mount_point_of;
-  TcpLog log;  // gets sentences for an operator; may be empty
+  TcpLog log;                    // gets sentences for an operator; may be empty
+  DiskFaults* faults = nullptr;  // of the chunks; for tests
 };
 
 // A server of the chunks in one folder, best on a disk of its own. The first servers of a store
@@ -82,12 +88,21 @@ class StoreServer {
   Status assign(const StoreRequest& request);
   Status release(const StoreRequest& request);
   Status check_has_no_chunks();
+  // Returns what is damaged of store.json, log.json and the log of the metadata, or "". With
+  // `mends`, it is written again.
+  Result<std::string> check_metadata(bool mends);
+  Status check_identity(bool mends, std::string& problems);
+  void mend_metadata();  // and tells the operator
+  // Returns the store if this server leads its metadata.
+  std::optional<StoreFile> led_store();
   static Result<StoreReply> list(ChunkFolder& chunks, const StoreRequest& request);
   // Tells the metadata that a chunk of this server is damaged.
   Status report_damage(ChunkName name);
   static Result<StoreReply> read_part(ChunkFolder& chunks, const StoreRequest& request,
                                       std::span<std::byte> room, std::span<const std::byte>& back);
   Result<StoreReply> ask_log(const StoreRequest& request);
+  // Asks the leader for a client that cannot reach it.
+  Result<StoreReply> pass_on(StoreRequest request, const std::string& leader, Deadline deadline);
   Result<AppliedAnswer> ask_running(RaftServer& log, const StoreRequest& request,
                                     Deadline deadline);
   Result<StoreReply> keep_log(const StoreRequest& request);
@@ -106,11 +121,15 @@ class StoreServer {
   uint64_t epoch_ = 0;   // greatest token of a maintainer that was seen
   std::shared_ptr<ChunkFolder> chunks_;  // shared with requests under way
   std::shared_ptr<LogOfServer> log_;     // likewise; null: others keep the metadata
+  std::string why_no_log_;               // its log was damaged when it started; "": it was not
+  std::shared_ptr<StorePeer> leader_;    // likewise; to whom requests were passed on
+  bool is_ending_ = false;               // nothing is passed on any more
 
   // Held by the requests of a maintainer that are served, and alone while epoch_ rises.
   std::shared_mutex maintenance_;
   std::unique_ptr<Visits> visits_;
   std::unique_ptr<BackgroundScrub> scrub_;
+  std::unique_ptr<BackgroundRepair> repair_;
 };
 
 }  // namespace trireme

@@ -89,6 +89,10 @@ StoreReply StoreServer::answer(const StoreRequest& request, std::span<std::byte>
     fenced = raised.ok() ? check_fence(request) : raised.error();
   }
   if (!fenced.ok()) return reply_of(fenced.error());
+  if (request.op == StoreOp::CheckMetadata) {
+    Result<std::string> found = check_metadata(request.text == kMend);
+    return found.ok() ? StoreReply{.text = std::move(*found)} : reply_of(found.error());
+  }
   if (request.op == StoreOp::KeepLog) return reply_of(keep_log(request));
   if (request.op == StoreOp::LogServers) return reply_of(set_log_servers(request));
   ChunkFolder& chunks = **fenced;

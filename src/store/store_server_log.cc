@@ -32,10 +32,22 @@ Status StoreServer::start_log() {
   }
   options.raft.seed = std::random_device()();
   auto running = std::make_shared<LogOfServer>();
-  TRIREME_TRY(log,
-              RaftServer::open(std::move(options), std::move(log_listener_), running->metadata));
-  running->log = std::move(log);
+  Result<std::unique_ptr<RaftServer>> log =
+      RaftServer::open(std::move(options), std::move(log_listener_), running->metadata);
+  if (!log.ok() && log.error().kind == ErrorKind::Damaged) {
+    // Its votes are lost, and its chunks are not.
+    why_no_log_ = fmt::format(
+        "{}; the server keeps no metadata until its log begins anew: trireme store "
+        "replace-metadata {} {} {}",
+        log.error().message, description_.identity.server, description_.identity.server,
+        description_.identity.store_name);
+    if (options_.log) options_.log(why_no_log_);
+    return Done{};
+  }
+  if (!log.ok()) return log.error();
+  running->log = std::move(*log);
   log_ = std::move(running);
+  why_no_log_.clear();
   return Done{};
 }
 
@@ -45,7 +57,7 @@ Result<StoreReply> StoreServer::keep_log(const StoreRequest& request) {
   TRIREME_TRY(wanted, unpack_log_start(request.text));
   const std::lock_guard lock(mutex_);
   if (log_ != nullptr) return StoreReply{.text = pack_log_start(log_start_)};
-  if (log_start_.id != 0) {
+  if (log_start_.id != 0 && why_no_log_.empty()) {
     return Error{ErrorKind::Runtime, description_.address +
                                          ": its log of the metadata does not run; start the server "
                                          "again"};
@@ -85,11 +97,22 @@ Status StoreServer::set_log_servers(const StoreRequest& request) {
     TRIREME_TRY_DONE(write_log_servers(options_.folder, mine, start));
     description_ = std::move(mine);
     log_start_ = start;
-    if (start.id == 0) ended_log = std::move(log_);
+    if (start.id == 0) {
+      ended_log = std::move(log_);
+      why_no_log_.clear();
+    }
   }
   // Requests under way may hold the log for a while. Its files stay until a log is kept here again.
   ended_log.reset();
   return Done{};
+}
+
+std::optional<StoreFile> StoreServer::led_store() {
+  const std::lock_guard lock(mutex_);
+  if (log_ == nullptr || !log_->log->standing().is_leader) return std::nullopt;
+  StoreFile file{.id = description_.identity.store, .name = description_.identity.store_name};
+  for (const LogServer& server : description_.log_servers) file.servers.push_back(server.address);
+  return file;
 }
 
 Result<AppliedAnswer> StoreServer::ask_running(RaftServer& log, const StoreRequest& request,
@@ -143,7 +166,24 @@ Result<StoreReply> StoreServer::ask_log(const StoreRequest& request) {
   StoreReply reply{.is_leader = answer->is_leader, .text = std::move(answer->bytes)};
   const auto leader = std::ranges::find(servers, answer->leader, &LogServer::log_address);
   if (leader != servers.end()) reply.leader = leader->address;
-  return reply;
+  const bool passes_on = request.passes_on && !reply.is_leader && !reply.leader.empty();
+  return passes_on ? pass_on(request, reply.leader, deadline) : Result<StoreReply>(reply);
+}
+
+// The leader does not pass the request on once more, so it ends there.
+Result<StoreReply> StoreServer::pass_on(StoreRequest request, const std::string& leader,
+                                        Deadline deadline) {
+  std::shared_ptr<StorePeer> peer;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_ending_) return Error{ErrorKind::Runtime, description_.address + " is ending"};
+    if (leader_ == nullptr || leader_->address() != leader) {
+      leader_ = std::make_shared<StorePeer>(leader, secret_of_store(options_.secret));
+    }
+    peer = leader_;
+  }
+  request.passes_on = false;
+  return peer->ask(std::move(request), double(deadline.left_ms()) * 1e-3);
 }
 
 }  // namespace trireme

@@ -36,10 +36,13 @@ Status name_lost_files(Store& store, const std::set<uint64_t>& lost, StoreHealth
 Result<StoreHealth> health_of(Store& store) {
   TRIREME_TRY(overview, store.overview());
   StoreHealth health{.overview = overview};
+  if (overview.maintainer != 0 && store.may_have_maintainer()) health.upkeep = overview.progress;
+  const std::vector<std::string> metadata_problems = store.metadata_problems();
   for (int server = 0; server < store.num_servers(); ++server) {
     const size_t index = size_t(server);
     health.servers.push_back({overview.servers[index], overview.chunks_of_server[index],
-                              overview.bytes_of_server[index], store.why_unusable(server)});
+                              overview.bytes_of_server[index], store.why_unusable(server),
+                              store.target(server) == nullptr ? "" : metadata_problems[index]});
     health.stored_bytes += overview.bytes_of_server[index];
   }
   const StoreCode& code = store.code();
@@ -68,10 +71,12 @@ Result<StoreHealth> health_of(Store& store) {
 
 std::string_view word_of(const StoreHealth& health) {
   if (health.bytes_lost > 0) return "lost";
-  const bool all_usable = std::ranges::all_of(health.servers, [](const ServerHealth& server) {
-    return server.why_unusable.empty() || server.record.state == ServerState::Drained;
+  const bool all_intact = std::ranges::all_of(health.servers, [](const ServerHealth& server) {
+    const bool is_usable =
+        server.why_unusable.empty() || server.record.state == ServerState::Drained;
+    return is_usable && server.metadata_problem.empty();
   });
-  return health.bytes_at_risk == 0 && all_usable ? "healthy" : "degraded";
+  return health.bytes_at_risk == 0 && all_intact ? "healthy" : "degraded";
 }
 
 Result<int> find_server(const Overview& overview, const std::string& name) {

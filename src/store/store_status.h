@@ -11,11 +11,12 @@ struct ServerHealth {
   ServerRecord record;
   int64_t num_chunks = 0;
   int64_t bytes = 0;
-  std::string why_unusable;  // "": it can be used
+  std::string why_unusable;      // "": it can be used
+  std::string metadata_problem;  // of its copy of the metadata; "": none is known
 };
 
 // How well the blocks of a store are protected, counting chunks on disks that can be used now. The
-// chunks are not read; scrub_store does that.
+// copies of the metadata are read. The chunks are not; scrub_store does that.
 struct StoreHealth {
   Overview overview;
   std::vector<ServerHealth> servers;
@@ -24,6 +25,7 @@ struct StoreHealth {
   int64_t bytes_at_risk = 0;  // data in blocks that lack chunks; they bear fewer losses than others
   int64_t bytes_lost = 0;     // data in blocks that lack more chunks than the code bears
   int64_t chunks_to_repair = 0;
+  UpkeepProgress upkeep;                // of a scrub, a repair or a drain that is under way
   std::vector<std::string> lost_files;  // at most 100 of them
 };
 Result<StoreHealth> health_of(Store& store);

@@ -36,7 +36,7 @@ void lose_subsets_of(StoreCode code) {
   for (uint32_t set = 0; set < uint32_t{1} << code.num_chunks(); ++set) {
     const int num_lost = std::popcount(set);
     if (num_lost > code.num_parity + 1) continue;
-    // Of the sets with one folder too many, a few are enough.
+    // A few of the sets with one folder too many are enough.
     if (num_lost > code.num_parity && set % 7 != 0) continue;
     for (const int folder : members(set)) test.lose(folder);
     auto store = test.open_for_reading();

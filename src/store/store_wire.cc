@@ -53,6 +53,7 @@ std::string pack_request(const StoreRequest& request) {
   PackedWriter writer;
   writer.number(uint8_t(request.op)).number(request.deadline_ms).number(request.store);
   writer.number(request.incarnation).number(request.epoch);
+  writer.number(uint8_t(request.passes_on ? 1 : 0));
   pack_chunk(writer, request.chunk);
   writer.number(request.chunk_bytes).number(request.checksum).text(request.text);
   return writer.take();
@@ -68,6 +69,7 @@ Result<StoreRequest> unpack_request(std::string_view bytes) {
   request.store = reader.number<uint64_t>();
   request.incarnation = reader.number<uint64_t>();
   request.epoch = reader.number<uint64_t>();
+  request.passes_on = reader.number<uint8_t>() != 0;
   request.chunk = unpack_chunk(reader);
   request.chunk_bytes = reader.number<uint32_t>();
   request.checksum = reader.number<uint64_t>();

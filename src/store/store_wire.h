@@ -38,8 +38,12 @@ enum class StoreOp : uint8_t {
   KeepLog,        // epoch, text: a packed LogStart. The reply has a packed LogStart: the one in use
   LogServers,     // epoch, text: a packed LogStart, whose servers keep the metadata from now on
   ReadPart,       // as Read; text: a packed ChunkRange. The text of the reply is its checksum
+  // The text of the reply says what is damaged of the server's own metadata, or "". With the text
+  // kMend, it is written again. epoch
+  CheckMetadata,
 };
-inline constexpr StoreOp kLastStoreOp = StoreOp::ReadPart;
+inline constexpr StoreOp kLastStoreOp = StoreOp::CheckMetadata;
+inline constexpr const char* kMend = "mend";
 
 struct StoreRequest {
   StoreOp op = StoreOp::Describe;
@@ -51,6 +55,9 @@ struct StoreRequest {
   // Token of the maintainer, which scrubs, repairs or drains; 0: another client. A server refuses a
   // token below the greatest one that it has seen.
   uint64_t epoch = 0;
+  // Apply, Query, Members, ChangeMembers: a server that does not lead gets the answer of the
+  // leader, because the client cannot reach the leader itself.
+  bool passes_on = false;
   ChunkName chunk = {};
   uint32_t chunk_bytes = 0;
   uint64_t checksum = 0;
