@@ -1,5 +1,7 @@
 #include "autoparallel/choice_problem.h"
 
+#include <algorithm>
+
 namespace trireme {
 
 ChoiceCost& ChoiceCost::operator+=(const ChoiceCost& other) {
@@ -12,6 +14,16 @@ ChoiceCost& ChoiceCost::operator+=(const ChoiceCost& other) {
 bool is_no_worse(const ChoiceCost& a, const ChoiceCost& b) {
   return a.seconds <= b.seconds && a.state_bytes <= b.state_bytes &&
          a.activation_bytes <= b.activation_bytes;
+}
+
+double least_seconds_of_nodes(const ChoiceProblem& problem) {
+  double sum = 0.0;
+  for (const ChoiceNode& node : problem.nodes) {
+    double least = kImpossible;
+    for (const ChoiceCost& cost : node.choices) least = std::min(least, cost.seconds);
+    sum += least;
+  }
+  return sum;
 }
 
 ChoiceCost cost_of(const ChoiceProblem& problem, const std::vector<int>& choices) {

@@ -44,10 +44,14 @@ struct ChoiceProblem {
   std::vector<ChoiceEdge> edges;
 };
 
-// A limit of memory: state plus `in_flight` times the activations need at most `bytes`.
+// Limits of an assignment: state plus `in_flight` times the activations need at most `bytes`, and
+// all nodes and edges together take at most `seconds`.
 struct ChoiceLimit {
   double bytes = kImpossible;
   double in_flight = 1.0;
+  double seconds = kImpossible;
+  // Partial costs that differ by a smaller share of their bytes count as equal in bytes.
+  double same_bytes = 0.0;
 
   double bytes_of(const ChoiceCost& cost) const {
     return cost.state_bytes + in_flight * cost.activation_bytes;
@@ -58,6 +62,9 @@ struct Assignment {
   std::vector<int> choices;  // [node]
   ChoiceCost cost;
 };
+
+// Returns the sum over the nodes of the seconds of their fastest choices. No assignment takes less.
+double least_seconds_of_nodes(const ChoiceProblem& problem);
 
 // Returns the cost of an assignment: the sum over nodes and edges.
 ChoiceCost cost_of(const ChoiceProblem& problem, const std::vector<int>& choices);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "autoparallel/eliminate_choices.h"
@@ -115,6 +116,54 @@ TEST(ChoiceProblem, TradeoffsAreAllThatNothingBeats) {
           << "round " << round;
     });
   }
+}
+
+// A limit of seconds leaves out the slow assignments and no other.
+TEST(ChoiceProblem, TradeoffsWithALimitOfSecondsAreTheFastOnes) {
+  std::mt19937 random(4);
+  for (int round = 0; round < 300; ++round) {
+    const ChoiceProblem problem = random_problem(random, {});
+    const double most_s = double(random() % 60);
+    std::vector<ChoiceCost> fast;
+    for (const Assignment& all : best_tradeoffs(problem)) {
+      if (all.cost.seconds <= most_s) fast.push_back(all.cost);
+    }
+    const std::vector<Assignment> limited = best_tradeoffs(problem, {.seconds = most_s});
+    ASSERT_EQ(limited.size(), fast.size()) << "round " << round;
+    for (size_t i = 0; i < fast.size(); ++i) {
+      EXPECT_EQ(limited[i].cost, fast[i]);
+      EXPECT_EQ(cost_of(problem, limited[i].choices), fast[i]);
+    }
+    EXPECT_TRUE(limited.empty() || least_seconds_of_nodes(problem) <= most_s);
+  }
+}
+
+// Bytes that are nearly equal count as equal whenever two partial costs are added, so the share
+// grows with the number of sums. No tradeoff gets slower by it.
+TEST(ChoiceProblem, WithNearlyEqualBytesEveryTradeoffHasOneThatIsAsFastAndHardlyLarger) {
+  std::mt19937 random(5);
+  size_t num_exact = 0, num_kept = 0;
+  for (int round = 0; round < 300; ++round) {
+    const ChoiceProblem problem = random_problem(random, {.most_nodes = 9, .most_choices = 5});
+    const double same_bytes = round % 2 == 0 ? 0.005 : 0.1;
+    const std::vector<Assignment> kept = best_tradeoffs(problem, {.same_bytes = same_bytes});
+    const std::vector<Assignment> exact = best_tradeoffs(problem);
+    const double sums = double(problem.nodes.size() + problem.edges.size() + 1);
+    const double most = std::pow(1.0 + same_bytes, sums);
+    for (const Assignment& best : exact) {
+      EXPECT_TRUE(std::any_of(kept.begin(), kept.end(),
+                              [&](const Assignment& other) {
+                                return other.cost.seconds <= best.cost.seconds &&
+                                       other.cost.state_bytes <= most * best.cost.state_bytes &&
+                                       other.cost.activation_bytes <=
+                                           most * best.cost.activation_bytes;
+                              }))
+          << "round " << round;
+    }
+    num_exact += exact.size();
+    num_kept += kept.size();
+  }
+  EXPECT_LT(num_kept, num_exact);
 }
 
 TEST(ChoiceProblem, SolversAgreeOnGraphsThatAreTooLargeToTryAll) {

@@ -15,7 +15,7 @@ namespace trireme {
 class ClusterStages {
  public:
   // `run` must outlive the object.
-  ClusterStages(const PlannedRun& run, int64_t sequences);
+  ClusterStages(const PlannedRun& run, int64_t sequences, double same_bytes = kSameBytes);
 
   // Stages whose ranks have the same devices are alike: they have the same mix, numbered from 0. A
   // cluster of equal devices has one mix.
@@ -32,10 +32,16 @@ class ClusterStages {
   std::optional<StagePlan> best(int mix, int first_unit, int last_unit, int num_ranks,
                                 int in_flight);
   double best_seconds(int mix, int first_unit, int last_unit, int num_ranks, int in_flight);
+  // As StageSearch does it; does nothing on a mixed cluster.
+  void leave_out_above(double step_s, const std::vector<int>& mesh_sizes);
+  bool has_many_kinds() const { return first().has_many_kinds(); }
+  SecondsBounds bounds(int mix, int first_unit, int last_unit, int num_ranks, int in_flight);
   // Returns a stage of a uniform layout; nullopt if it does not fit or some op cannot have its
   // role.
   std::optional<StagePlan> uniform_stage(int mix, const StageSearch::Uniform& uniform,
                                          int first_unit, int last_unit, int in_flight);
+  // Returns the search of the device that is the slowest at a stage of a plan by op.
+  StageSearch& slowest_search(int first_rank, const StagePlan& stage);
   // Returns the time of one unit in a uniform layout, whether it fits or not; kImpossible if some
   // op cannot have its role.
   double uniform_seconds(int mix, const StageSearch::Uniform& uniform, int unit);
@@ -45,11 +51,12 @@ class ClusterStages {
   struct OfDevice {
     PlannedRun run;
     StageSearch search;
-    OfDevice(const PlannedRun& of_all, int device, double memory_bytes, int64_t sequences);
+    OfDevice(const PlannedRun& of_all, int device, double memory_bytes, int64_t sequences,
+             double same_bytes);
   };
   const StageSearch& first() const { return mixes_.front().front()->search; }
   std::vector<OfDevice*> searches_of(const PlannedRun& run, const std::vector<int>& devices,
-                                     int64_t sequences);
+                                     int64_t sequences, double same_bytes);
 
   int64_t sequences_;
   std::vector<int> device_of_;    // [rank]

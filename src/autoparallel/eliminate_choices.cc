@@ -29,8 +29,9 @@ struct Table {
   std::vector<std::vector<Point>> entries;
 };
 
-// Removes every point that another one beats or equals. Sorts the others, the fewest seconds first.
-void keep_best(std::vector<Point>& points) {
+// Removes every point that another one beats or equals, where bytes that differ by the share
+// `same_bytes` are equal. Sorts the others, the fewest seconds first.
+void keep_best(std::vector<Point>& points, double same_bytes) {
   std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
     const ChoiceCost &x = a.cost, &y = b.cost;
     if (x.seconds != y.seconds) return x.seconds < y.seconds;
@@ -41,8 +42,12 @@ void keep_best(std::vector<Point>& points) {
   size_t kept = 0;
   for (const Point& point : points) {
     const double state = point.cost.state_bytes, activations = point.cost.activation_bytes;
+    const double most = 1.0 + same_bytes;
+    const auto above = least_activations.upper_bound(most * state);
+    if (above != least_activations.begin() && std::prev(above)->second <= most * activations) {
+      continue;
+    }
     auto next = least_activations.upper_bound(state);
-    if (next != least_activations.begin() && std::prev(next)->second <= activations) continue;
     while (next != least_activations.end() && next->second >= activations) {
       next = least_activations.erase(next);
     }
@@ -56,11 +61,13 @@ class Elimination {
  public:
   Elimination(const ChoiceProblem& problem, const ChoiceLimit& limit)
       : problem_(problem), limit_(limit) {
+    if (limit.seconds < kImpossible) find_spare();
     for (size_t node = 0; node < problem.nodes.size(); ++node) add_node(int(node));
     for (const ChoiceEdge& edge : problem.edges) add_edge(edge);
   }
 
   std::vector<Assignment> run() {
+    if (spare_s_ < 0.0) return {};
     std::set<int> left;
     for (size_t node = 0; node < problem_.nodes.size(); ++node) left.insert(int(node));
     while (!left.empty()) {
@@ -70,10 +77,11 @@ class Elimination {
     }
     Table all{{}, {{Point{}}}};
     for (const Table& table : tables_) all = joined(all, table);
-    keep_best(all.entries.front());
+    keep_best(all.entries.front(), limit_.same_bytes);
     std::vector<Assignment> found;
     for (const Point& point : all.entries.front()) {
       Assignment assignment{std::vector<int>(problem_.nodes.size()), point.cost};
+      assignment.cost.seconds += least_s_;
       follow(point.trace, assignment.choices);
       found.push_back(std::move(assignment));
     }
@@ -97,6 +105,22 @@ class Elimination {
   }
 
  private:
+  // Every node takes at least the seconds of its fastest choice. What a choice or an edge takes
+  // beyond them is spent of the seconds that the limit leaves, so partial sums can be compared with
+  // these.
+  void find_spare() {
+    for (const ChoiceNode& node : problem_.nodes) {
+      double least = kImpossible;
+      for (const ChoiceCost& cost : node.choices) least = std::min(least, cost.seconds);
+      least_of_node_.push_back(least);
+      least_s_ += least;
+    }
+    spare_s_ = limit_.seconds - least_s_;
+  }
+  bool keeps_limit(const ChoiceCost& cost) const {
+    return limit_.bytes_of(cost) <= limit_.bytes && cost.seconds <= spare_s_;
+  }
+
   size_t num_choices(int node) const { return problem_.nodes[size_t(node)].choices.size(); }
   double size_of(const std::vector<int>& scope) const {
     double size = 1.0;
@@ -112,8 +136,10 @@ class Elimination {
     const std::vector<ChoiceCost>& choices = problem_.nodes[size_t(node)].choices;
     for (size_t choice = 0; choice < choices.size(); ++choice) {
       table.entries.push_back({});
-      const ChoiceCost cost = choices[choice];
+      ChoiceCost cost = choices[choice];
       if (cost.seconds == kImpossible) continue;
+      if (!least_of_node_.empty()) cost.seconds -= least_of_node_[size_t(node)];
+      if (cost.seconds > spare_s_) continue;
       traces_.push_back({node, int(choice)});
       table.entries.back().push_back({cost, int64_t(traces_.size()) - 1});
     }
@@ -128,7 +154,7 @@ class Elimination {
     for (size_t row = 0; row < rows; ++row) {
       for (size_t column = 0; column < columns; ++column) {
         const double seconds = edge.seconds[row * columns + column];
-        if (seconds == kImpossible) continue;
+        if (seconds == kImpossible || seconds > spare_s_) continue;
         table.entries[is_rising ? row * columns + column : column * rows + row].push_back(
             {{seconds, 0.0, 0.0}, -1});
       }
@@ -214,12 +240,12 @@ class Elimination {
         if (own.front().trace >= 0) alike[choice].push_back(own.front().trace);
       }
       for (Point& sum : sums) {
-        if (limit_.bytes_of(sum.cost) > limit_.bytes) continue;
+        if (!keeps_limit(sum.cost)) continue;
         points.push_back(sum);
         points.back().choice = int(choice);
       }
     }
-    keep_best(points);
+    keep_best(points, limit_.same_bytes);
     std::vector<int64_t> joined(num_choices(node), -1);
     for (Point& point : points) {
       int64_t& trace = joined[size_t(point.choice)];
@@ -244,11 +270,11 @@ class Elimination {
     for (const Point& x : a) {
       for (const Point& y : b) {
         const ChoiceCost cost = x.cost + y.cost;
-        if (limit_.bytes_of(cost) > limit_.bytes) continue;
+        if (!keeps_limit(cost)) continue;
         sums.push_back({cost, join(x.trace, y.trace)});
       }
     }
-    if (a.size() > 1 && b.size() > 1) keep_best(sums);
+    if (a.size() > 1 && b.size() > 1) keep_best(sums, limit_.same_bytes);
     return sums;
   }
   Table joined(const Table& a, const Table& b) {
@@ -268,6 +294,9 @@ class Elimination {
 
   const ChoiceProblem& problem_;
   ChoiceLimit limit_;
+  // If seconds are limited, those of all nodes are less the least ones:
+  std::vector<double> least_of_node_;
+  double least_s_ = 0.0, spare_s_ = kImpossible;
   std::vector<Table> tables_;
   std::vector<Trace> traces_;
 };
@@ -291,7 +320,7 @@ std::vector<Assignment> best_tradeoffs(const ChoiceProblem& problem, const Choic
 
 std::optional<Assignment> least_seconds(const ChoiceProblem& problem, const ChoiceLimit& limit) {
   const std::vector<Assignment> found =
-      Elimination(with_joined_memory(problem, limit), {limit.bytes, 0.0}).run();
+      Elimination(with_joined_memory(problem, limit), {limit.bytes, 0.0, limit.seconds}).run();
   if (found.empty()) return std::nullopt;
   return Assignment{found.front().choices, cost_of(problem, found.front().choices)};
 }

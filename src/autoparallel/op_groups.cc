@@ -139,6 +139,22 @@ DimPlacement OpGroups::needed(size_t op, ValueId value, Role role) const {
 DimPlacement OpGroups::made(size_t op, ValueId value, Role role) const {
   return placements_.at(role)[op].outputs.at(value);
 }
+bool OpGroups::placed_alike(int group, const std::array<Role, 2>& a,
+                            const std::array<Role, 2>& b) const {
+  for (const ValueUse& use : uses_) {
+    for (size_t d = 0; d < 2; ++d) {
+      if (use.to == group &&
+          needed(use.reader, use.value, a[d]) != needed(use.reader, use.value, b[d])) {
+        return false;
+      }
+      if (use.from == group &&
+          made(use.maker, use.value, a[d]) != made(use.maker, use.value, b[d])) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
 bool OpGroups::grad_is_addend(size_t op, ParamId param, Role role) const {
   return trireme::grad_is_addend(graph_.ops[op], graph_.params[size_t(param)],
                                  placements_.at(role)[op].strategy);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ class OpGroups {
   // strategies of the passes that place the unit say this.
   DimPlacement needed(size_t op, ValueId value, Role role) const;
   DimPlacement made(size_t op, ValueId value, Role role) const;
+  // True if a group reads and makes all values alike with both roles of its ops.
+  bool placed_alike(int group, const std::array<Role, 2>& a, const std::array<Role, 2>& b) const;
   // True if a tp rank has an addend of the gradient of a parameter of the op; false if it has the
   // whole gradient.
   bool grad_is_addend(size_t op, ParamId param, Role role) const;

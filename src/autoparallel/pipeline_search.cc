@@ -1,6 +1,7 @@
 #include "autoparallel/pipeline_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -15,7 +16,8 @@ class Splitter {
       : problem_(problem),
         most_stages_(std::min({problem.most_stages, problem.num_operators, problem.num_ranks})),
         num_sizes_(int(problem.mesh_sizes.size())),
-        in_flight_levels_(int(std::min<int64_t>(most_stages_, problem.num_microbatches))) {
+        in_flight_levels_(int(std::min<int64_t>(most_stages_, problem.num_microbatches))),
+        is_lazy_(bool(problem.bounds)) {
     find_ranges();
     fill_seconds();
   }
@@ -23,29 +25,31 @@ class Splitter {
   std::optional<PipelineSplit> run() {
     const double fewest = sum_within(kNever);
     if (fewest == kNever) return std::nullopt;
-    size_t first = 0, end = bounds_.size() - 1;  // the lowest bound that any split keeps
-    while (first < end) {
-      const size_t middle = (first + end) / 2;
-      if (sum_within(bounds_[middle]) < kNever) {
-        end = middle;
-      } else {
-        first = middle + 1;
-      }
-    }
     const double more = double(problem_.num_microbatches - 1);
     PipelineSplit best;
     best.step_s = kNever;
-    double tried = 0.0;
-    for (size_t i = first; i < bounds_.size(); ++i) {
-      const double bound = bounds_[i];
-      if (fewest + more * bound >= best.step_s) break;
-      const bool is_last = i + 1 == bounds_.size();
-      if (!is_last && tried > 0.0 && bound < tried * (1.0 + problem_.gap)) continue;
+    double bound = lowest_bound();
+    double tried = bound;  // no split keeps a lower bound, or it is not faster than `best`
+    for (bool is_left = true; is_left && fewest + more * bound < best.step_s;) {
+      double sum = sum_within(bound);
+      while (is_lazy_ && sum + more * tried < best.step_s && settle_split()) {
+        sum = sum_within(bound);
+      }
+      // Times that are known only now are bounds, too.
+      double lower = tried;
+      if (bound > tried && raise(lower) && lower < bound) {
+        bound = lower;
+        continue;
+      }
+      const bool is_known = is_lazy_ && sum + more * tried >= best.step_s;
+      if (sum < kNever && !is_known) {
+        PipelineSplit found = split();
+        if (found.step_s < best.step_s) best = std::move(found);
+      }
       tried = bound;
-      if (sum_within(bound) == kNever) continue;
-      PipelineSplit found = split();
-      if (found.step_s < best.step_s) best = std::move(found);
+      is_left = raise(bound);
     }
+    if (best.step_s == kNever) return std::nullopt;
     return best;
   }
 
@@ -56,6 +60,28 @@ class Splitter {
     int first = 0, last = 0;
     int mix = 0;
   };
+
+  // Returns the lowest bound that any split keeps.
+  double lowest_bound() {
+    size_t first = 0, end = bounds_.size() - 1;
+    while (first < end) {
+      const size_t middle = (first + end) / 2;
+      if (sum_within(bounds_[middle]) < kNever) {
+        end = middle;
+      } else {
+        first = middle + 1;
+      }
+    }
+    return bounds_[first];
+  }
+
+  // Sets the next bound that is to be tried. Returns false if there is none.
+  bool raise(double& bound) const {
+    if (bound >= bounds_.back()) return false;
+    const double least = std::max(bound * (1.0 + problem_.gap), std::nextafter(bound, kNever));
+    bound = *std::lower_bound(bounds_.begin(), bounds_.end() - 1, least);
+    return true;
+  }
 
   size_t index(int first, int last, int size, int level, int mix) const {
     const size_t place = (size_t(level) * size_t(num_sizes_) + size_t(size)) * size_t(num_mixes_);
@@ -91,6 +117,10 @@ class Splitter {
     seconds_.assign(
         size_t(in_flight_levels_) * size_t(num_sizes_) * size_t(num_mixes_) * count * count,
         kNever);
+    if (is_lazy_) {
+      lower_ = seconds_;
+      is_settled_.assign(seconds_.size(), false);
+    }
     for (int level = 0; level < in_flight_levels_; ++level) {
       for (int size = 0; size < num_sizes_; ++size) {
         std::vector<bool> is_filled(size_t(num_mixes_), false);
@@ -108,12 +138,48 @@ class Splitter {
   void fill_seconds(int size, int level, int mix) {
     for (int first = 0; first < problem_.num_operators; ++first) {
       for (int last = first; last < problem_.num_operators; ++last) {
-        const double s = problem_.seconds(first, last, size, level + 1, mix);
-        if (s == kNever) break;  // more operators need more
-        seconds_[index(first, last, size, level, mix)] = s;
-        bounds_.push_back(s);
+        const size_t i = index(first, last, size, level, mix);
+        seconds_[i] = is_lazy_ ? bounded_seconds(first, last, size, level, mix)
+                               : problem_.seconds(first, last, size, level + 1, mix);
+        if (seconds_[i] == kNever) break;  // more operators need more
+        bounds_.push_back(seconds_[i]);
       }
     }
+  }
+  double bounded_seconds(int first, int last, int size, int level, int mix) {
+    const size_t i = index(first, last, size, level, mix);
+    const SecondsBounds bounds = problem_.bounds(first, last, size, level + 1, mix);
+    lower_[i] = bounds.lower;
+    is_settled_[i] = bounds.upper <= bounds.lower * (1.0 + problem_.tolerance);
+    return is_settled_[i] ? bounds.upper : bounds.lower;
+  }
+
+  // Asks for the seconds of those stages of the last split that only have a lower bound. Returns
+  // false if there is none.
+  bool settle_split() {
+    if (best_sum_ == kNever) return false;
+    const std::vector<PipelineStage> stages = split().stages;
+    bool has_settled = false;
+    int ranks = problem_.num_ranks;
+    for (size_t s = 0; s < stages.size(); ++s) {
+      const auto& [first, last, size, lower_s] = stages[s];
+      const int level = std::min(int(stages.size() - s), in_flight_levels_) - 1;
+      const int mix = mix_at(ranks, size);
+      ranks -= problem_.mesh_sizes[size_t(size)];
+      const size_t i = index(first, last, size, level, mix);
+      if (is_settled_[i]) continue;
+      has_settled = is_settled_[i] = true;
+      seconds_[i] = problem_.seconds(first, last, size, level + 1, mix);
+      if (seconds_[i] == kNever) continue;
+      bounds_.insert(std::lower_bound(bounds_.begin(), bounds_.end(), seconds_[i]), seconds_[i]);
+    }
+    return has_settled;
+  }
+
+  // True if the stage, and so any longer one, takes more than the bound or does not fit.
+  bool is_above(size_t i, double bound) const {
+    const double least = is_lazy_ ? lower_[i] : seconds_[i];
+    return least > bound || least == kNever;
   }
 
   // Returns the least sum of the stages' seconds if no stage takes more than the bound.
@@ -129,8 +195,10 @@ class Splitter {
           if (taken > ranks) break;
           for (const LeftRanks& range : ranges_[size_t(size)]) {
             for (int last = first; last <= count - stages; ++last) {
-              const double s = seconds_[index(first, last, size, level, range.mix)];
-              if (s > bound || s == kNever) break;
+              const size_t i = index(first, last, size, level, range.mix);
+              if (is_above(i, bound)) break;
+              const double s = seconds_[i];
+              if (s > bound) continue;
               const double* after = &best_[state(stages - 1, last + 1, 0)];
               double* here = &best_[state(stages, first, 0)];
               for (int left = range.first; left <= range.last; ++left) {
@@ -142,11 +210,11 @@ class Splitter {
       }
     }
     bound_ = bound;
-    double least = kNever;
+    best_sum_ = kNever;
     for (int stages = 1; stages <= most_stages_; ++stages) {
-      least = std::min(least, best_[state(stages, 0, ranks)]);
+      best_sum_ = std::min(best_sum_, best_[state(stages, 0, ranks)]);
     }
-    return least;
+    return best_sum_;
   }
 
   // Returns the split that the last call of sum_within found.
@@ -182,8 +250,10 @@ class Splitter {
       if (taken > ranks) break;
       const int mix = mix_at(ranks, size);
       for (int last = first; last <= problem_.num_operators - stages; ++last) {
-        const double s = seconds_[index(first, last, size, level, mix)];
-        if (s > bound_ || s == kNever) break;
+        const size_t i = index(first, last, size, level, mix);
+        if (is_above(i, bound_)) break;
+        const double s = seconds_[i];
+        if (s > bound_) continue;
         if (s + best_[state(stages - 1, last + 1, ranks - taken)] == wanted) {
           return {first, last, size, s};
         }
@@ -198,10 +268,13 @@ class Splitter {
   int in_flight_levels_;
   int num_mixes_ = 1;
   std::vector<std::vector<LeftRanks>> ranges_;  // [size]
-  std::vector<double> seconds_;
-  std::vector<double> bounds_;  // of the slowest stage: every price, rising
-  std::vector<double> best_;    // [stages][first][ranks]
-  double bound_ = kNever;
+  bool is_lazy_;
+  std::vector<double> seconds_;  // lower bounds until they are settled
+  std::vector<double> lower_;
+  std::vector<bool> is_settled_;
+  std::vector<double> bounds_;                 // of the slowest stage: every price, rising
+  std::vector<double> best_;                   // [stages][first][ranks]
+  double bound_ = kNever, best_sum_ = kNever;  // of the last call of sum_within
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "autoparallel/seconds_bounds.h"
+
 namespace trireme {
 
 // Stages take the operators of a model in order. Each stage has a sub-mesh of its own, and the
@@ -19,6 +21,12 @@ struct PipelineProblem {
   // infinity if they do not fit. It never falls with `last` or `in_flight`. The devices of the
   // ranks are of this mix.
   std::function<double(int first, int last, int size, int in_flight, int mix)> seconds;
+  // Returns bounds of the least seconds of such a stage, whose lower one has the same law. Empty:
+  // `seconds` is cheap. Else `seconds` is asked only for stages that the best split may have and
+  // whose bounds differ by more than the share `tolerance`. Its answer may be above the least
+  // seconds by this share; then the step of the split is at most 1 + tolerance times the least one.
+  std::function<SecondsBounds(int first, int last, int size, int in_flight, int mix)> bounds = {};
+  double tolerance = 0.0;
   // Returns the mix of devices, from 0 on, of mesh_sizes[size] ranks from `first_rank` on. The
   // first stage has the first ranks. Empty: all ranks have the same device.
   std::function<int(int first_rank, int size)> mix_of = {};

@@ -119,6 +119,46 @@ TEST(PipelineSearch, AGapCostsNoMoreThanItsShare) {
   }
 }
 
+// Bounds of random quality, also of stages that do not fit.
+void add_bounds(PipelineProblem& problem, std::mt19937& random, int& asked) {
+  const double share = double(random() % 10) / 10.0;
+  problem.bounds = [=, seconds = problem.seconds](int first, int last, int size, int in_flight,
+                                                  int mix) {
+    const double exact = seconds(first, last, size, in_flight, mix);
+    if (first % 3 == 0) return SecondsBounds{exact, exact};
+    const double fitting = seconds(first, last, size, 0, mix);  // needs the least memory
+    return SecondsBounds{(1.0 - share) * fitting, kNever};
+  };
+  problem.seconds = [&asked, seconds = problem.seconds](int first, int last, int size,
+                                                        int in_flight, int mix) {
+    ++asked;
+    return seconds(first, last, size, in_flight, mix);
+  };
+}
+
+TEST(PipelineSearch, BoundsOfStagesLeadToTheSameStepAndFewerQuestions) {
+  std::mt19937 random(7);
+  int64_t asked_without = 0, asked_with = 0, found_some = 0;
+  for (int round = 0; round < 800; ++round) {
+    PipelineProblem problem = random_problem(random);
+    if (round % 2 == 1) mix_devices(problem, random);
+    const double least = AllSplits(problem).least();
+    int asked = 0;
+    PipelineProblem bounded = problem;
+    add_bounds(bounded, random, asked);
+    const std::optional<PipelineSplit> found = split_pipeline(bounded);
+    EXPECT_DOUBLE_EQ(found ? found->step_s : kNever, least) << "round " << round;
+    asked_with += asked;
+    asked = 0;
+    bounded.bounds = {};
+    split_pipeline(bounded);
+    asked_without += asked;
+    found_some += found ? 1 : 0;
+  }
+  EXPECT_GT(found_some, 100);
+  EXPECT_LT(2 * asked_with, asked_without);
+}
+
 // Tries every clustering: bit i says that a cluster begins at unit i + 1.
 TEST(ClusterUnits, FindsTheSmallestBorderAndThenTheMostEvenWork) {
   std::mt19937 random(6);

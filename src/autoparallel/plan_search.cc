@@ -51,6 +51,14 @@ void take_better(std::optional<FoundPlan>& best, std::optional<FoundPlan> plan) 
   if (plan && (!best || plan->step_s < best->step_s)) best = std::move(plan);
 }
 
+// True if the search knows stages of as many ranks as those of the plan.
+bool has_meshes(const PlannedRun& run, const FoundPlan& plan) {
+  const std::vector<int> sizes = mesh_sizes(run);
+  return std::all_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
+    return std::find(sizes.begin(), sizes.end(), stage.num_ranks) != sizes.end();
+  });
+}
+
 const FoundPlan* fastest_of(const std::vector<FoundPlan>& plans) {
   const auto fastest =
       std::min_element(plans.begin(), plans.end(),
@@ -62,8 +70,9 @@ const FoundPlan* fastest_of(const std::vector<FoundPlan>& plans) {
 
 std::vector<int64_t> microbatch_sizes(const PlannedRun& run) {
   std::vector<int64_t> sizes;
+  const int64_t most_of_rank = run.model.reads_images() ? kMostImagesOfRank : kMostSequencesOfRank;
   for (int64_t size = 1; size <= run.global_sequences; ++size) {
-    if (run.global_sequences % size == 0 && size <= 4 * int64_t{run.num_ranks}) {
+    if (run.global_sequences % size == 0 && size <= most_of_rank * run.num_ranks) {
       sizes.push_back(size);
     }
   }
@@ -144,26 +153,86 @@ void simulate_plan(const PlannedRun& run, FoundPlan& plan) {
   plan.step_s += run.hardware.step_s;
 }
 
+namespace {
+
+// Finds the best plan by op. Shorter steps than `least_s` alone count, but longer ones may be
+// found, too.
+class PlanByOpSearch {
+ public:
+  PlanByOpSearch(const PlannedRun& run, const std::vector<int>& operators, double least_s)
+      : run_(run), operators_(operators), least_s_(least_s) {}
+
+  std::optional<FoundPlan> run(const std::vector<FoundPlan>& uniforms) {
+    for (const int64_t sequences : sizes()) {
+      ClusterStages search(run_, sequences);
+      search.leave_out_above(least_s_, mesh_sizes(run_));
+      // The formula does not price messages between stages. The second split adds one message to
+      // the time of every stage. The simulation decides which split is better.
+      for (const bool counts_messages : {false, true}) {
+        take(split_plan(run_, search, by_op(search), operators_, counts_messages));
+      }
+      // The split of the shortest formula may not have the shortest simulation, so the ops also
+      // choose their roles in the stages of uniform plans.
+      for (const FoundPlan& uniform : uniforms) {
+        if (uniform.sequences != sequences || !has_meshes(run_, uniform)) continue;
+        take(with_stages_of(run_, search, by_op(search), uniform));
+      }
+    }
+    return std::move(best_);
+  }
+
+ private:
+  // Returns the sizes of micro-batches. With many kinds of units a first search with fewer ways
+  // finds a plan for most of them, so that the other search can leave out what is slower; the sizes
+  // with the fastest of these plans come first.
+  std::vector<int64_t> sizes() {
+    std::vector<int64_t> all = microbatch_sizes(run_);
+    if (!StageSearch(run_, all.front()).has_many_kinds()) return all;
+    std::vector<std::pair<double, int64_t>> order;
+    for (const int64_t sequences : all) {
+      ClusterStages search(run_, sequences, kSameBytesAtFirst);
+      search.leave_out_above(least_s_, mesh_sizes(run_));
+      auto plan = split_plan(run_, search, by_op(search), operators_, true);
+      order.emplace_back(plan ? plan->step_s : kImpossible, sequences);
+      take(std::move(plan));
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<int64_t> sizes;
+    for (const auto& [step_s, sequences] : order) sizes.push_back(sequences);
+    return sizes;
+  }
+
+  void take(std::optional<FoundPlan> plan) {
+    if (!plan) return;
+    least_s_ = std::min(least_s_, plan->step_s);
+    take_better(best_, std::move(plan));
+  }
+
+  const PlannedRun& run_;
+  const std::vector<int>& operators_;
+  double least_s_;
+  std::optional<FoundPlan> best_;
+};
+
+}  // namespace
+
 Result<PlanSearch> search_plan(const PlannedRun& run) {
   PlanSearch result;
   const std::vector<int> operators = operators_of(run);
   result.num_operators = int(operators.size());
-  std::optional<FoundPlan> best;
   for (const int64_t sequences : microbatch_sizes(run)) {
     ClusterStages search(run, sequences);
     ++result.num_microbatch_sizes;
-    // The formula does not price messages between stages. The second split adds one message to the
-    // time of every stage. The simulation decides which split is better.
-    for (const bool counts_messages : {false, true}) {
-      take_better(best, split_plan(run, search, by_op(search), operators, counts_messages));
-    }
     add_uniform_plans(run, search, sequences, LayerSplit::Even, result.uniforms);
     if (!run.hardware.is_mixed()) continue;
     add_uniform_plans(run, search, sequences, LayerSplit::BySpeed, result.by_speed);
   }
+  const FoundPlan* fastest_uniform = fastest_of(result.uniforms);
+  const double least_s = fastest_uniform != nullptr ? fastest_uniform->step_s : kImpossible;
+  std::optional<FoundPlan> best = PlanByOpSearch(run, operators, least_s).run(result.uniforms);
   std::set<int64_t> near;  // sizes of micro-batches of the best plans so far
   if (best) near.insert(best->sequences);
-  if (const FoundPlan* uniform = fastest_of(result.uniforms)) near.insert(uniform->sequences);
+  if (fastest_uniform != nullptr) near.insert(fastest_uniform->sequences);
   for (const int64_t sequences : near) {
     add_plans_by_stage(run, sequences, operators, result.by_stage);
   }
@@ -171,6 +240,12 @@ Result<PlanSearch> search_plan(const PlannedRun& run) {
     std::stable_sort(plans->begin(), plans->end(),
                      [](const FoundPlan& a, const FoundPlan& b) { return a.step_s < b.step_s; });
     if (!plans->empty()) take_better(best, plans->front());
+  }
+  // If two plans are equal, the uniform one is the simpler.
+  constexpr double kEqual = 1.0 + 1e-9;
+  const bool has_uniform = best && !result.uniforms.empty();
+  if (has_uniform && result.uniforms.front().step_s <= kEqual * best->step_s) {
+    best = result.uniforms.front();
   }
   if (!best) return refuse_plan(run);
   result.best = std::move(*best);

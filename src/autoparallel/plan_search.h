@@ -49,6 +49,9 @@ Result<PlanSearch> search_plan(const PlannedRun& run);
 // Returns the numbers of sequences of a micro-batch that the search tries: divisors of the global
 // batch.
 std::vector<int64_t> microbatch_sizes(const PlannedRun& run);
+// A micro-batch has at most so many sequences for each rank of the run. An image is one row of the
+// head, whose kernels are slow with few rows.
+inline constexpr int64_t kMostSequencesOfRank = 4, kMostImagesOfRank = 64;
 // Returns the numbers of ranks that a stage may have: powers of two inside a node, and whole nodes.
 // If the run has more than kMostRanksInParts ranks, a stage has 1, 2, 4, ... whole nodes.
 std::vector<int> mesh_sizes(const PlannedRun& run);

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "autoparallel/planned_run.h"
+#include "autoparallel/four_ranks_fixture.h"
 #include "autoparallel/split_plan.h"
 #include "autoparallel/stage_degrees.h"
 #include "planner/make_plan.h"
@@ -11,49 +11,6 @@
 
 namespace trireme {
 namespace {
-
-RunConfig small_config(ModelFamily family) {
-  RunConfig config;
-  config.model.family = family;
-  config.model.layers = 3;
-  config.model.d_model = 256;
-  config.model.heads = 8;
-  config.model.d_ff = 1024;
-  config.model.vocab_size = 1024;
-  config.model.seq_len = 128;
-  config.model.dropout = 0.0;
-  if (family == ModelFamily::Moe) config.model.experts = 4;
-  config.batch.global_sequences = 8;
-  config.batch.micro_sequences = 1;
-  config.parallel.dp = 4;
-  return config;
-}
-
-// Four ranks on two nodes with a slow link between them.
-Hardware small_cluster() {
-  Hardware hardware;
-  hardware.fp32_flops = 1e12;
-  hardware.bf16_flops = 2e12;
-  hardware.memory_bytes_per_s = 1e12;
-  hardware.memory_bytes = int64_t{1} << 32;
-  hardware.set_nodes(2, {1e-6, 50e9}, {5e-6, 2e9});
-  return hardware;
-}
-HostFacts host_of(const Hardware& hardware) {
-  HostFacts host;
-  host.num_cores = 4;
-  host.ranks_on_host = 4;
-  host.hardware = hardware;
-  return host;
-}
-
-PlannedRun run_with(const RunConfig& config, double memory_bytes) {
-  const Hardware hardware = small_cluster();
-  PlannedRun run = planned_run(config, host_of(hardware), hardware).value();
-  run.memory_bytes = memory_bytes;
-  run.recomputes = {Recompute::None, Recompute::Full};
-  return run;
-}
 
 TEST(StageSearch, TheBestStageIsNoSlowerThanAnyUniformOneThatFits) {
   for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Moe}) {
@@ -162,7 +119,9 @@ TEST(PlanSearch, APlanOfMoreFreedomIsRefusedWithAReason) {
   plan.uniform.reset();
   StagePlan& stage = plan.stages.front();
   stage.mesh.dims[1].span.count = 2;
-  stage.units.front().way.roles.front()[1] = Role::Tensor;
+  UnitWay& way = stage.units.front().way;
+  way.roles.front()[1] = Role::Tensor;
+  if (!way.ops.empty()) way.ops.front().alike = {way.roles.front()};
   const Result<RunConfig> refused = runnable_config(plan, config, small_cluster());
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("cannot run yet: stage"), std::string::npos)
@@ -196,15 +155,45 @@ TEST(PlanSearch, APlanOfDataParallelStagesIsAConfigurationThatCompiles) {
   EXPECT_EQ(compiled.num_microbatches, 2);
   EXPECT_EQ(compiled.stages.front().num_layers, 2);
   EXPECT_GT(predicted_step_s(compiled, small_cluster()), 0.0);
-  config.model.tied_head = true;
-  const RunConfig tied = runnable_config(plan, config, small_cluster()).value();
-  EXPECT_NE(refuse_run(tied, host_of(small_cluster())).error().message.find("model.tied_head"),
-            std::string::npos);
   EXPECT_TRUE(refuse_run(runnable, host_of(small_cluster())).ok());
   // The embedding alone is no stage of a run.
   plan.stages = {data_parallel_stage(0, 1, 2), data_parallel_stage(1, units - 1, 1)};
   EXPECT_NE(runnable_config(plan, config, small_cluster()).error().message.find("stage 0 has no"),
             std::string::npos);
+}
+
+// Ops may be called by roles that differ and do the same, and an MLP may share out rows beside an
+// attention that shares out heads: a run has one role for both, and a rule for the MLP.
+TEST(PlanSearch, RolesThatDoTheSameAreOneRoleOfARun) {
+  RunConfig config = small_config(ModelFamily::Llama);
+  config.model.tied_head = false;
+  const Roles rows{Role::Context, Role::Whole}, parted{Role::SequenceTensor, Role::Whole};
+  const Roles heads{Role::Tensor, Role::Whole};
+  FoundPlan plan{.sequences = 4, .num_microbatches = 2};
+  plan.stages = {data_parallel_stage(0, int(config.model.layers) + 2, 2)};
+  StagePlan& stage = plan.stages.front();
+  stage.mesh.dims[0].rows = Role::Context;
+  UnitWay& way = stage.units.front().way;
+  way.recompute = Recompute::Full;
+  way.roles = {rows, heads, rows};
+  way.ops = {{"norm1", false, {rows, parted}},
+             {"attn.wq", true, {heads, parted}},
+             {"mlp.w_up", true, {rows, parted}}};
+  const RunConfig uniform = runnable_config(plan, config, small_cluster()).value();
+  EXPECT_EQ(uniform.parallel.tp, 2);
+  EXPECT_TRUE(uniform.parallel.sequence);
+  EXPECT_EQ(uniform.memory.recompute, Recompute::Full);
+  EXPECT_TRUE(uniform.parallel.layers.empty());
+  EXPECT_TRUE(make_plan(uniform, host_of(small_cluster())).ok());
+  way.ops.back().alike = {rows};
+  const RunConfig hybrid = runnable_config(plan, config, small_cluster()).value();
+  EXPECT_EQ(layer_rules_text(hybrid.parallel.layers), R"([{match = "mlp.*", strategy = "data"}])");
+  const Result<RunPlan> compiled = make_plan(hybrid, host_of(small_cluster()));
+  ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+  EXPECT_EQ(compiled->shape.tp, 2);
+  // Attention has no such rule.
+  way.ops[1].alike = {rows};
+  EXPECT_FALSE(runnable_config(plan, config, small_cluster()).ok());
 }
 
 // A stage whose ranks share out layers runs beside one whose ranks share out sequences.
@@ -257,12 +246,11 @@ TEST(PlanSearch, PlansByStageCompileAndHaveThePricesOfTheirRuns) {
   EXPECT_LE(found.best.step_s, found.by_stage.front().step_s);
 }
 
-// A tied table lies in the first and in the last stage, which then have the same degrees. Without
-// it the best plans have others.
+// A table that the first and the last stage both hold leaves them degrees of their own.
 TEST(PlanSearch, PlansByStageKeepTheRulesOfRuns) {
   const Hardware hardware = small_cluster();
-  int unequal = 0, found_tied = 0;
   for (const bool is_tied : {false, true}) {
+    int unequal = 0;
     for (const double memory : {4e9, 60e6, 40e6, 30e6}) {
       RunConfig config = small_config(ModelFamily::Llama);
       config.model.tied_head = is_tied;
@@ -276,22 +264,47 @@ TEST(PlanSearch, PlansByStageKeepTheRulesOfRuns) {
           const Result<SizedPlan> compiled = make_sized_plan(runnable, host_of(hardware));
           ASSERT_TRUE(compiled.ok()) << compiled.error().message;
           const Mesh& mesh = compiled->plan.mesh;
-          const bool differ = !(mesh.at(0) == mesh.at(mesh.pp - 1));
-          (is_tied ? found_tied : unequal) += is_tied || differ ? 1 : 0;
+          unequal += mesh.at(0) == mesh.at(mesh.pp - 1) ? 0 : 1;
         }
       }
     }
+    EXPECT_GT(unequal, 0) << is_tied;
   }
-  EXPECT_GT(unequal, 0);
-  EXPECT_GT(found_tied, 0);
+}
+
+// Whatever uniform plan fits, its stages with a role for every op take no longer, and the best plan
+// is no slower than any of these.
+TEST(PlanSearch, NoPlanWithTheStagesOfAUniformOneIsFaster) {
+  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Moe}) {
+    for (const double memory : {4e9, 60e6}) {
+      const PlannedRun run = run_with(small_config(family), memory);
+      const PlanSearch found = search_plan(run).value();
+      int compared = 0;
+      for (const FoundPlan& uniform : found.uniforms) {
+        ClusterStages search(run, uniform.sequences);
+        const auto freed = with_stages_of(run, search, by_op(search), uniform);
+        ASSERT_TRUE(freed);
+        ++compared;
+        EXPECT_LE(freed->formula_s, uniform.formula_s * (1.0 + 1e-12));
+        EXPECT_LE(found.best.step_s, freed->step_s);
+      }
+      EXPECT_GT(compared, 0);
+    }
+  }
 }
 
 TEST(PlanSearch, TooLittleMemoryIsNamedAsWhatBinds) {
-  const Result<PlanSearch> refused = search_plan(run_with(small_config(ModelFamily::Gpt2), 1e6));
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().kind, ErrorKind::Infeasible);
-  EXPECT_NE(refused.error().message.find("memory binds"), std::string::npos)
-      << refused.error().message;
+  int refusals = 0;
+  for (const double memory : {1e6, 4e6, 8e6, 12e6, 16e6, 20e6, 4e9}) {
+    const Result<PlanSearch> found = search_plan(run_with(small_config(ModelFamily::Gpt2), memory));
+    if (found.ok()) continue;
+    ++refusals;
+    EXPECT_EQ(found.error().kind, ErrorKind::Infeasible);
+    EXPECT_NE(found.error().message.find("memory binds"), std::string::npos)
+        << found.error().message;
+  }
+  EXPECT_GT(refusals, 1);
+  EXPECT_LT(refusals, 7);
 }
 
 }  // namespace

@@ -23,7 +23,9 @@ LayoutChoice layout_of(const FoundPlan& plan, const RunConfig& config, const Har
     const Role role = uniform.roles[d];
     if (role == Role::Tensor || role == Role::SequenceTensor) {
       mesh.tp *= dim.degree();
-      layout.exchange.sequence |= role == Role::SequenceTensor;
+      // Ranks of tp share out images without being told.
+      const bool is_told = !reads_images(config.model.family);
+      layout.exchange.sequence |= role == Role::SequenceTensor && is_told;
       continue;
     }
     (dim.rows == Role::Data ? mesh.dp : mesh.cp) *= dim.degree();

@@ -11,7 +11,8 @@
 namespace trireme {
 
 Error refuse_plan(const PlannedRun& run) {
-  StageSearch search(run, microbatch_sizes(run).front());
+  const int64_t sequences = microbatch_sizes(run).front();
+  StageSearch search(run, sequences);
   const double whole = search.least_bytes(0, run.num_units() - 1, run.num_ranks, 1);
   const double layer = search.least_bytes(1, 1, run.num_ranks, 1);
   double least_bytes = run.memory_bytes;
@@ -21,13 +22,16 @@ Error refuse_plan(const PlannedRun& run) {
   const std::string has =
       fmt::format("a rank has {}{}", run.hardware.is_mixed() ? "as little as " : "",
                   format_bytes(int64_t(least_bytes)));
-  if (whole < kImpossible && whole > least_bytes) {
+  // All ranks can share the model out, so enough memory would be enough.
+  if (whole < kImpossible) {
     return infeasible(fmt::format(
-        "no plan fits: memory binds. On {} ranks the whole model needs at least {} on each ({} of "
-        "it for one layer) with micro-batches of {} sequences, and {}; use more ranks, "
-        "memory.recompute = \"full\", a smaller model or shorter sequences",
-        run.num_ranks, format_bytes(int64_t(whole)), format_bytes(int64_t(layer)),
-        microbatch_sizes(run).front(), has));
+        "no plan fits: memory binds. On {} ranks the whole model needs {} {} on each ({} of "
+        "it for one layer) with micro-batches of {} {}{}, and {}; use more ranks, "
+        "memory.recompute = \"full\", a smaller model or {}",
+        run.num_ranks, whole > least_bytes ? "at least" : "more than", format_bytes(int64_t(whole)),
+        format_bytes(int64_t(layer)), sequences, run.model.reads_images() ? "image" : "sequence",
+        sequences == 1 ? "" : "s", has,
+        run.model.reads_images() ? "smaller images" : "shorter sequences"));
   }
   return infeasible(fmt::format(
       "no plan fits: {} ranks cannot share the model out by whole sequences, heads, hidden units "

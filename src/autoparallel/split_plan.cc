@@ -29,13 +29,19 @@ double message_bytes(const PlannedRun& run, int64_t sequences) {
 }
 
 StageSource by_op(ClusterStages& search) {
-  return {[&search](const AskedStage& at) {
-            return search.best_seconds(at.mix, at.first_unit, at.last_unit, at.num_ranks,
-                                       at.in_flight);
-          },
-          [&search](const AskedStage& at) {
-            return search.best(at.mix, at.first_unit, at.last_unit, at.num_ranks, at.in_flight);
-          }};
+  StageSource source{
+      [&search](const AskedStage& at) {
+        return search.best_seconds(at.mix, at.first_unit, at.last_unit, at.num_ranks, at.in_flight);
+      },
+      [&search](const AskedStage& at) {
+        return search.best(at.mix, at.first_unit, at.last_unit, at.num_ranks, at.in_flight);
+      }};
+  if (!search.has_many_kinds()) return source;
+  source.bounds = [&search](const AskedStage& at) {
+    return search.bounds(at.mix, at.first_unit, at.last_unit, at.num_ranks, at.in_flight);
+  };
+  source.tolerance = kWaysTolerance;
+  return source;
 }
 
 std::optional<FoundPlan> split_plan(const PlannedRun& run, const ClusterStages& search,
@@ -57,13 +63,24 @@ std::optional<FoundPlan> split_plan(const PlannedRun& run, const ClusterStages& 
       return search.mix_of(first_rank, problem.mesh_sizes[size_t(size)]);
     };
   }
-  problem.seconds = [&](int first, int last, int size, int in_flight, int mix) {
+  const auto asked = [&](int first, int last, int size, int in_flight, int mix) {
     const auto [begin, end] = units_of(first, last);
-    const int ranks = problem.mesh_sizes[size_t(size)];
-    const double message_s =
-        counts_messages && ranks < run.num_ranks ? message_seconds(run, sequences, ranks) : 0.0;
-    return message_s + source.seconds({mix, begin, end, ranks, in_flight});
+    return AskedStage{mix, begin, end, problem.mesh_sizes[size_t(size)], in_flight};
   };
+  const auto message_s = [&](int size) {
+    const int ranks = problem.mesh_sizes[size_t(size)];
+    return counts_messages && ranks < run.num_ranks ? message_seconds(run, sequences, ranks) : 0.0;
+  };
+  problem.seconds = [&](int first, int last, int size, int in_flight, int mix) {
+    return message_s(size) + source.seconds(asked(first, last, size, in_flight, mix));
+  };
+  problem.tolerance = source.tolerance;
+  if (source.bounds) {
+    problem.bounds = [&](int first, int last, int size, int in_flight, int mix) {
+      const SecondsBounds bounds = source.bounds(asked(first, last, size, in_flight, mix));
+      return SecondsBounds{message_s(size) + bounds.lower, message_s(size) + bounds.upper};
+    };
+  }
   const std::optional<PipelineSplit> split = split_pipeline(problem);
   if (!split) return std::nullopt;
   FoundPlan plan{.sequences = sequences, .num_microbatches = search.num_microbatches()};
@@ -82,6 +99,22 @@ std::optional<FoundPlan> split_plan(const PlannedRun& run, const ClusterStages& 
   }
   simulate_plan(run, plan);
   return plan;
+}
+
+std::optional<FoundPlan> with_stages_of(const PlannedRun& run, const ClusterStages& search,
+                                        const StageSource& source, const FoundPlan& plan) {
+  FoundPlan found{.sequences = plan.sequences, .num_microbatches = plan.num_microbatches};
+  int first_rank = 0;
+  for (const StagePlan& stage : plan.stages) {
+    const int mix = search.mix_of(first_rank, stage.num_ranks);
+    auto best = source.best({mix, stage.first_unit, stage.first_unit + stage.num_units - 1,
+                             stage.num_ranks, stage.in_flight});
+    if (!best) return std::nullopt;
+    found.stages.push_back(std::move(*best));
+    first_rank += stage.num_ranks;
+  }
+  simulate_plan(run, found);
+  return found;
 }
 
 }  // namespace trireme

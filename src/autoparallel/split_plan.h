@@ -21,6 +21,9 @@ struct AskedStage {
 struct StageSource {
   std::function<double(const AskedStage&)> seconds;  // of the best one; infinity if none fits
   std::function<std::optional<StagePlan>(const AskedStage&)> best;
+  // See PipelineProblem; may be empty.
+  std::function<SecondsBounds(const AskedStage&)> bounds = {};
+  double tolerance = 0.0;
 };
 // Stages in which every op chooses its roles. `search` must outlive the source.
 StageSource by_op(ClusterStages& search);
@@ -30,6 +33,11 @@ StageSource by_op(ClusterStages& search);
 std::optional<FoundPlan> split_plan(const PlannedRun& run, const ClusterStages& search,
                                     const StageSource& source, const std::vector<int>& operators,
                                     bool counts_messages);
+
+// Returns the plan with the units and ranks of the stages of `plan`, each of which is the best of
+// the source. Nullopt if one of them does not fit.
+std::optional<FoundPlan> with_stages_of(const PlannedRun& run, const ClusterStages& search,
+                                        const StageSource& source, const FoundPlan& plan);
 
 // Bytes of the residual stream of a micro-batch of so many sequences; of images those of the widest
 // border between two units.

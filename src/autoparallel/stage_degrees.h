@@ -10,8 +10,7 @@ namespace trireme {
 // Adds the best plan whose stages have degrees and layers of their own and that a run can have
 // (uneven_run.h), for micro-batches of this size and every way to recompute and to share the
 // residual stream: all ops of a stage share out whole sequences, heads and hidden units in one way.
-// A plan that a rule of runs refuses (refuse_run) is left out. If its first and last stage differ
-// and share a tied table, the search runs again with the degrees of either at both.
+// A plan that a rule of runs refuses (refuse_run) is left out.
 void add_plans_by_stage(const PlannedRun& run, int64_t sequences, const std::vector<int>& operators,
                         std::vector<FoundPlan>& found);
 

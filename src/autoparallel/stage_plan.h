@@ -1,11 +1,21 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "autoparallel/unit_problem.h"
 
 namespace trireme {
+
+// What a run must know of the ops of a group: their name, whether they have a matrix of weights,
+// and all roles with which they read and make the same as in the plan. Their state may lie
+// otherwise.
+struct OpRoles {
+  std::string op;
+  bool has_matrix = false;
+  std::vector<Roles> alike;
+};
 
 // One way to run a unit on a mesh. No other way beats it in seconds and both kinds of memory.
 struct UnitWay {
@@ -15,7 +25,8 @@ struct UnitWay {
   double scratch_bytes = 0.0;
   Recompute recompute = Recompute::None;
   StateSharding sharding = StateSharding::Optimizer;
-  std::vector<Roles> roles;  // [group]
+  std::vector<Roles> roles;       // [group]
+  std::vector<OpRoles> ops = {};  // [group] of found stages alone
 };
 
 // A kind of unit: how often a stage has it, and how it runs.

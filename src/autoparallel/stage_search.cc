@@ -5,51 +5,12 @@
 #include <algorithm>
 
 #include "autoparallel/eliminate_choices.h"
+#include "autoparallel/stage_settings.h"
 #include "autoparallel/way_chooser.h"
 #include "graph/model_graphs.h"
 
 namespace trireme {
 namespace {
-
-// Without data parallelism there is nothing to shard. A stage that recomputes is short of memory,
-// so it always shards the optimizer state.
-std::vector<StateSharding> shardings_of(const StageMesh& mesh, Recompute recompute) {
-  const bool has_data = std::any_of(mesh.dims.begin(), mesh.dims.end(), [](const MeshDim& dim) {
-    return dim.degree() > 1 && dim.rows == Role::Data;
-  });
-  if (!has_data) return {StateSharding::Nothing};
-  if (recompute != Recompute::None) return {StateSharding::Optimizer, StateSharding::Everything};
-  return {StateSharding::Nothing, StateSharding::Optimizer, StateSharding::Everything};
-}
-
-// True if another grid differs from this one in the order of its dims only. Inside a node all links
-// are alike, so one of the two is enough.
-bool is_mirrored(const StageMesh& mesh, int ranks_per_node) {
-  return mesh.num_ranks() <= ranks_per_node && mesh.dims[0].degree() > mesh.dims[1].degree() &&
-         mesh.dims[1].degree() > 1;
-}
-
-std::vector<MeshPlacement> streams_of(const StageMesh& mesh) {
-  std::vector<MeshPlacement> streams;
-  for (const DimPlacement outer : {DimPlacement::Invariant, DimPlacement::Rows}) {
-    for (const DimPlacement inner : {DimPlacement::Invariant, DimPlacement::Rows}) {
-      if (mesh.dims[0].degree() == 1 && outer == DimPlacement::Rows) continue;
-      if (mesh.dims[1].degree() == 1 && inner == DimPlacement::Rows) continue;
-      streams.push_back({outer, inner});
-    }
-  }
-  return streams;
-}
-
-// Returns how the residual stream lies if all ops have these roles.
-MeshPlacement stream_of(const Roles& roles) {
-  MeshPlacement stream;
-  for (size_t d = 0; d < 2; ++d) {
-    const bool is_whole = roles[d] == Role::Tensor || roles[d] == Role::Whole;
-    stream[d] = is_whole ? DimPlacement::Invariant : DimPlacement::Rows;
-  }
-  return stream;
-}
 
 void keep_best(std::vector<UnitWay>& ways) {
   std::stable_sort(ways.begin(), ways.end(), [](const UnitWay& a, const UnitWay& b) {
@@ -67,22 +28,12 @@ void keep_best(std::vector<UnitWay>& ways) {
 
 }  // namespace
 
-struct StageSearch::Kind {
-  PricedUnit unit;
-  bool shares_table = false;
-};
-
-struct StageSearch::MeshWays {
-  StageMesh mesh;
-  MeshPlacement stream;
-  std::vector<std::vector<UnitWay>> kinds;
-};
-
-StageSearch::StageSearch(const PlannedRun& run, int64_t sequences)
+StageSearch::StageSearch(const PlannedRun& run, int64_t sequences, double same_bytes)
     : run_(run),
       sequences_(sequences),
       num_microbatches_(run.global_sequences / sequences),
-      layer_kinds_(trireme::layer_kinds(run.model)) {
+      layer_kinds_(trireme::layer_kinds(run.model)),
+      same_bytes_(has_many_kinds() ? same_bytes : 0.0) {
   const auto add = [&](const Graph& stated, int64_t layer, bool shares_table) {
     kinds_.push_back(std::unique_ptr<Kind>(
         new Kind{PricedUnit(stated, layer, run.model, run.base, run.hardware), shares_table}));
@@ -148,44 +99,63 @@ UnitWay StageSearch::way_of(const Kind& kind, const UnitProblem& unit, const Ass
   return way;
 }
 
-std::vector<UnitWay> StageSearch::ways_of(Kind& kind, const StageMesh& mesh,
-                                          const MeshPlacement& stream) {
-  std::vector<UnitWay> ways;
+std::vector<UnitSetting> StageSearch::settings_of(const Kind& kind, const StageMesh& mesh) const {
+  std::vector<UnitSetting> settings;
   for (const Recompute recompute : run_.recomputes) {
     const bool is_layer = kind.unit.name().starts_with("layers.");
     if (!is_layer && recompute != run_.recomputes.front()) continue;
     for (const StateSharding sharding : shardings_of(mesh, recompute)) {
-      const UnitSetting setting{.mesh = mesh,
-                                .recompute = recompute,
-                                .sharding = sharding,
-                                .num_microbatches = num_microbatches_,
-                                .stream = stream,
-                                .shares_table = kind.shares_table};
-      const UnitProblem unit = kind.unit.problem(setting);
-      for (const Assignment& assignment : best_tradeoffs(unit.problem, {run_.memory_bytes, 1.0})) {
-        ways.push_back(way_of(kind, unit, assignment, setting));
+      settings.push_back({.mesh = mesh,
+                          .recompute = recompute,
+                          .sharding = sharding,
+                          .num_microbatches = num_microbatches_,
+                          .shares_table = kind.shares_table});
+    }
+  }
+  return settings;
+}
+
+// Returns the ways for each placement of the residual stream: [stream].
+std::vector<std::vector<UnitWay>> StageSearch::ways_of(Kind& kind, const StageMesh& mesh,
+                                                       const std::vector<MeshPlacement>& streams,
+                                                       double most_s) {
+  const ChoiceLimit limit{.bytes = run_.memory_bytes, .seconds = most_s, .same_bytes = same_bytes_};
+  std::vector<std::vector<UnitWay>> ways(streams.size());
+  for (const UnitSetting& setting : settings_of(kind, mesh)) {
+    const std::vector<UnitProblem> units = kind.unit.problems(setting, streams, most_s);
+    for (size_t s = 0; s < units.size(); ++s) {
+      for (const Assignment& assignment : best_tradeoffs(units[s].problem, limit)) {
+        ways[s].push_back(way_of(kind, units[s], assignment, setting));
       }
     }
   }
-  keep_best(ways);
+  for (std::vector<UnitWay>& of_stream : ways) keep_best(of_stream);
   return ways;
 }
 
-std::vector<StageSearch::MeshWays>& StageSearch::ways(int num_ranks) {
+const std::vector<MeshWays>& StageSearch::ways(int num_ranks) {
   const auto [known, is_new] = ways_.try_emplace(num_ranks);
   if (!is_new) return known->second;
   for (const StageMesh& mesh : stage_meshes(num_ranks, sequences_)) {
     if (is_mirrored(mesh, run_.hardware.ranks_per_node())) continue;
-    for (const MeshPlacement& stream : streams_of(mesh)) {
-      MeshWays ways{mesh, stream, {}};
-      for (const auto& kind : kinds_) ways.kinds.push_back(ways_of(*kind, mesh, stream));
-      known->second.push_back(std::move(ways));
+    const std::vector<MeshPlacement> streams = streams_of(mesh);
+    const size_t first = known->second.size();
+    for (const MeshPlacement& stream : streams) known->second.push_back({mesh, stream, {}});
+    for (size_t kind = 0; kind < kinds_.size(); ++kind) {
+      const double most_s = rank_seconds_.of_kind.empty()
+                                ? kImpossible
+                                : (rank_seconds_.of_kind[kind] + rank_seconds_.spare) / num_ranks;
+      auto of_streams = ways_of(*kinds_[kind], mesh, streams, most_s);
+      for (size_t s = 0; s < streams.size(); ++s) {
+        known->second[first + s].kinds.push_back(std::move(of_streams[s]));
+      }
     }
   }
   return known->second;
 }
 
 double StageSearch::best_seconds(int first_unit, int last_unit, int num_ranks, int in_flight) {
+  if (has_many_kinds()) return choice_of(first_unit, last_unit, num_ranks, in_flight).seconds;
   const std::vector<PlacedUnits> units = counts(first_unit, last_unit);
   double least = kImpossible;
   for (const MeshWays& mesh : ways(num_ranks)) {
@@ -196,15 +166,51 @@ double StageSearch::best_seconds(int first_unit, int last_unit, int num_ranks, i
 
 std::optional<StagePlan> StageSearch::best(int first_unit, int last_unit, int num_ranks,
                                            int in_flight) {
-  const std::vector<PlacedUnits> units = counts(first_unit, last_unit);
+  std::optional<StagePlan> found =
+      has_many_kinds() ? best_of_many_kinds(first_unit, last_unit, num_ranks, in_flight)
+                       : best_of_few_kinds(counts(first_unit, last_unit), num_ranks, in_flight);
+  if (!found) return found;
+  found->backward_s = found->seconds - found->forward_s - found->step_s / double(num_microbatches_);
+  for (PlacedUnits& units : found->units) {
+    units.way.ops = ops_of(units, found->mesh, found->stream);
+  }
+  return found;
+}
+
+std::vector<OpRoles> StageSearch::ops_of(const PlacedUnits& units, const StageMesh& mesh,
+                                         const MeshPlacement& stream) {
+  Kind& kind = *kinds_[size_t(units.kind)];
+  const OpGroups& groups = kind.unit.groups();
+  const UnitProblem unit = kind.unit.problem({.mesh = mesh,
+                                              .recompute = units.way.recompute,
+                                              .sharding = units.way.sharding,
+                                              .num_microbatches = num_microbatches_,
+                                              .stream = stream,
+                                              .shares_table = kind.shares_table});
+  std::vector<OpRoles> ops;
+  for (size_t group = 0; group < groups.groups().size(); ++group) {
+    OpRoles& op = ops.emplace_back(OpRoles{groups.groups()[group].name});
+    for (const ParamId param : groups.groups()[group].params) {
+      op.has_matrix |= groups.graph().params[size_t(param)].is_matrix();
+    }
+    const auto& choices = unit.choice_of_roles[size_t(unit.node_of_group[group])];
+    for (const auto& [roles, choice] : choices) {
+      if (groups.placed_alike(int(group), roles, units.way.roles[group])) {
+        op.alike.push_back(roles);
+      }
+    }
+  }
+  return ops;
+}
+
+std::optional<StagePlan> StageSearch::best_of_few_kinds(const std::vector<PlacedUnits>& units,
+                                                        int num_ranks, int in_flight) {
   std::optional<StagePlan> found;
   double least = kImpossible;
   for (const MeshWays& mesh : ways(num_ranks)) {
     WayChooser chooser(units, mesh.kinds, run_.memory_bytes, in_flight);
     if (!chooser.run(least)) continue;
     found = stage_of(units, chooser.best(), mesh.mesh, mesh.stream, in_flight);
-    found->backward_s =
-        found->seconds - found->forward_s - found->step_s / double(num_microbatches_);
   }
   return found;
 }
@@ -213,26 +219,30 @@ double StageSearch::least_bytes(int first_unit, int last_unit, int num_ranks, in
   const ChoiceLimit limit{.in_flight = double(in_flight)};
   double least = kImpossible;
   for (const StageMesh& mesh : stage_meshes(num_ranks, sequences_)) {
-    double bytes = 0.0;
+    double bytes = 0.0, scratch_bytes = 0.0;
     for (const PlacedUnits& units : counts(first_unit, last_unit)) {
       Kind& kind = *kinds_[size_t(units.kind)];
-      double of_unit = kImpossible;
+      double of_unit = kImpossible, scratch_of_unit = kImpossible;
       for (const Recompute recompute : run_.recomputes) {
         for (const StateSharding sharding : shardings_of(mesh, recompute)) {
-          const UnitProblem unit = kind.unit.problem({.mesh = mesh,
-                                                      .recompute = recompute,
-                                                      .sharding = sharding,
-                                                      .num_microbatches = num_microbatches_,
-                                                      .stream = streams_of(mesh).back(),
-                                                      .shares_table = kind.shares_table});
+          const UnitSetting setting{.mesh = mesh,
+                                    .recompute = recompute,
+                                    .sharding = sharding,
+                                    .num_microbatches = num_microbatches_,
+                                    .stream = streams_of(mesh).back(),
+                                    .shares_table = kind.shares_table};
+          const UnitProblem unit = kind.unit.problem(setting);
           for (const Assignment& assignment : best_tradeoffs(unit.problem)) {
             of_unit = std::min(of_unit, limit.bytes_of(assignment.cost));
+            const UnitWay way = way_of(kind, unit, assignment, setting);
+            scratch_of_unit = std::min(scratch_of_unit, way.scratch_bytes);
           }
         }
       }
       bytes += units.count * of_unit;
+      scratch_bytes = std::max(scratch_bytes, scratch_of_unit);
     }
-    least = std::min(least, bytes);
+    least = std::min(least, bytes + scratch_bytes);
   }
   return least;
 }
@@ -242,7 +252,9 @@ std::vector<StageSearch::Uniform> StageSearch::uniforms(int num_ranks) const {
   for (const StageMesh& mesh : stage_meshes(num_ranks, sequences_)) {
     const auto roles_on = [&](const MeshDim& dim) -> std::vector<Role> {
       if (dim.degree() == 1) return {Role::Whole};
-      std::vector<Role> roles{dim.rows, Role::Tensor, Role::SequenceTensor};
+      std::vector<Role> roles{dim.rows, Role::SequenceTensor};
+      // Ranks of tp always share out images (compile/shape_for_mesh.cc).
+      if (!run_.model.reads_images()) roles.push_back(Role::Tensor);
       if (run_.model.has_experts()) roles.push_back(Role::Expert);
       return roles;
     };
@@ -274,10 +286,10 @@ const UnitWay* StageSearch::uniform_way(const Uniform& uniform, int kind) {
                               .sharding = uniform.sharding,
                               .num_microbatches = num_microbatches_,
                               .stream = stream_of(uniform.roles),
-                              .shares_table = priced.shares_table};
+                              .shares_table = priced.shares_table,
+                              .roles = uniform.roles};
     const UnitProblem unit = priced.unit.problem(setting);
-    const auto fixed = with_roles(unit, uniform.mesh, uniform.roles);
-    const auto found = fixed ? least_seconds(*fixed, {}) : std::nullopt;
+    const auto found = least_seconds(unit.problem, {});
     if (found) known->second = way_of(priced, unit, *found, setting);
   }
   return known->second ? &*known->second : nullptr;

@@ -12,7 +12,8 @@ namespace trireme {
 // What the ranks of a stage share out, if it is the same for all its ops.
 struct StageDegrees {
   PlaceDegrees degrees;
-  bool shares_rows = false;  // tp ranks share out the rows of the residual stream, too
+  bool shares_rows = false;      // tp ranks share out the rows of the residual stream, too
+  bool has_mlp_of_rows = false;  // and of the layers of the MLP, of which they have all weights
 };
 
 // Returns the degrees of a stage all of whose ops have these roles; nullopt if a run cannot have
@@ -21,7 +22,8 @@ std::optional<StageDegrees> degrees_of(const StageMesh& mesh, const Roles& roles
 
 // Returns the configuration that trains by a plan whose stages have degrees of tp and dp and
 // numbers of layers of their own (parallel.stage_tp, stage_dp and stage_layers): all ops of a stage
-// share out the same, and all units compute the same values again. A rank of a stage with fewer
+// share out the same, except that a rule of parallel.layers can leave its MLPs whole, and all
+// layers compute the same values again. A rank of a stage with fewer
 // ranks along dp takes the sequences of a micro-batch one after the other, where the search has
 // priced them together. If the plan is none of these, the error says what a run cannot have. Rules
 // of the configuration itself are not asked here: see refuse_run.

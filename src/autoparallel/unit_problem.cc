@@ -37,15 +37,32 @@ struct MoveCost {
 class UnitProblemBuilder {
  public:
   UnitProblemBuilder(PricedUnit& unit, const UnitSetting& setting)
-      : unit_(unit), setting_(setting) {
+      : unit_(unit),
+        setting_(setting),
+        stream_(setting.stream),
+        moves_(unit.moves_on(setting.mesh)) {
     unit_.base_.recompute = setting.recompute;
   }
 
-  UnitProblem run() {
+  // Adds the groups, whose choices do not depend on the residual stream.
+  double add_groups() {
     add_stream("input");
     for (size_t group = 0; group < groups().size(); ++group) add_group(group);
-    add_uses();
-    return std::move(result_);
+    return least_seconds_of_nodes(result_.problem);
+  }
+  std::vector<UnitProblem> with_streams(const std::vector<MeshPlacement>& streams) {
+    std::vector<UnitProblem> problems;
+    for (const MeshPlacement& stream : streams) {
+      stream_ = stream;
+      if (problems.empty()) {
+        for (const int node : streams_) placements_[size_t(node)] = {stream_};
+        add_uses();
+      } else {
+        move_streams();
+      }
+      problems.push_back(result_);
+    }
+    return problems;
   }
 
  private:
@@ -68,19 +85,37 @@ class UnitProblemBuilder {
     placements_.back() = placements;
     return node;
   }
-  int add_stream(const std::string& name) { return add_value(name, {setting_.stream}); }
+  int add_stream(const std::string& name) {
+    const int node = add_value(name, {stream_});
+    streams_.push_back(node);
+    return node;
+  }
 
   // ---- choices of groups
 
-  // Roles on a dim of one rank are all the same. Expert is Data where no tensor lies by expert.
-  std::vector<Role> roles_of(const OpGroup& group, const MeshDim& dim) const {
-    if (dim.degree() == 1) return {Role::Whole};
-    std::vector<Role> roles{dim.rows, Role::Tensor, Role::SequenceTensor, Role::Whole};
-    const bool is_of_experts = std::any_of(group.ops.begin(), group.ops.end(), [&](size_t op) {
+  bool is_of_experts(const OpGroup& group) const {
+    return std::any_of(group.ops.begin(), group.ops.end(), [&](size_t op) {
       const ValueId made = graph().ops[op].outputs.front();
       return unit_.groups_.made(op, made, Role::Expert) == DimPlacement::Experts;
     });
+  }
+  // Roles on a dim of one rank are all the same. Expert is Data where no tensor lies by expert.
+  static std::vector<Role> roles_on(const MeshDim& dim, bool is_of_experts) {
+    if (dim.degree() == 1) return {Role::Whole};
+    std::vector<Role> roles{dim.rows, Role::Tensor, Role::SequenceTensor, Role::Whole};
     if (is_of_experts) roles.insert(roles.begin() + 1, Role::Expert);
+    return roles;
+  }
+  // Returns the roles of a group if all ops have those of the setting.
+  Roles uniform_roles(bool has_experts) const {
+    Roles roles = *setting_.roles;
+    for (size_t d = 0; d < 2; ++d) {
+      if (mesh().dims[d].degree() == 1) {
+        roles[d] = Role::Whole;
+      } else if (roles[d] == Role::Expert && !has_experts) {
+        roles[d] = mesh().dims[d].rows;
+      }
+    }
     return roles;
   }
 
@@ -88,9 +123,17 @@ class UnitProblemBuilder {
     const OpGroup& group = groups()[index];
     const int node = add_node(group.name);
     result_.node_of_group.push_back(node);
-    for (const Role outer : roles_of(group, mesh().dims[0])) {
-      for (const Role inner : roles_of(group, mesh().dims[1])) add_choice(index, {outer, inner});
-    }
+    const bool has_experts = is_of_experts(group);
+    const auto add = [&](const std::optional<Roles>& wanted) {
+      for (const Role outer : roles_on(mesh().dims[0], has_experts)) {
+        for (const Role inner : roles_on(mesh().dims[1], has_experts)) {
+          if (!wanted || *wanted == Roles{outer, inner}) add_choice(index, {outer, inner});
+        }
+      }
+    };
+    if (!setting_.roles) return add(std::nullopt);
+    add(uniform_roles(has_experts));
+    if (result_.choices.back().empty() && has_experts) add(uniform_roles(false));
   }
 
   void add_choice(size_t index, const Roles& roles) {
@@ -110,7 +153,8 @@ class UnitProblemBuilder {
     const std::vector<ChoiceCost>& known = result_.problem.nodes.back().choices;
     for (size_t other = 0; other < known.size(); ++other) {
       const Roles& others = result_.choices.back()[other].roles;
-      if (!is_no_worse(known[other], cost) || !placed_alike(index, others, roles)) continue;
+      if (!is_no_worse(known[other], cost)) continue;
+      if (!unit_.groups_.placed_alike(int(index), others, roles)) continue;
       result_.choice_of_roles.back()[roles] = int(other);
       return;
     }
@@ -119,14 +163,6 @@ class UnitProblemBuilder {
     result_.choices.back().push_back(choice);
   }
 
-  // True if the group reads and makes all values alike with both roles.
-  bool placed_alike(size_t index, const Roles& a, const Roles& b) const {
-    for (const ValueUse& use : unit_.groups_.uses()) {
-      if (use.to == int(index) && needed(use, a) != needed(use, b)) return false;
-      if (use.from == int(index) && made(use, a) != made(use, b)) return false;
-    }
-    return true;
-  }
   MeshPlacement needed(const ValueUse& use, const Roles& roles) const {
     return {unit_.groups_.needed(use.reader, use.value, roles[0]),
             unit_.groups_.needed(use.reader, use.value, roles[1])};
@@ -181,9 +217,9 @@ class UnitProblemBuilder {
             param.is_matrix() ? 0.0
                               : collective_latency_s(hardware, dim.span, VectorMove::AllGather);
         const auto without = [&](double seconds) { return std::max(0.0, seconds - joined_s); };
-        const double gather_params_s = without(gather_seconds(part * param_bytes, dim, hardware));
-        const double half_sum_s = without(gather_seconds(part * grad_bytes, dim, hardware));
-        const double sum_s = without(all_reduce_seconds(part * grad_bytes, dim, hardware));
+        const double gather_params_s = without(param_moves(part * param_bytes, d)[0]);
+        const std::array<double, 2>& of_grads = param_moves(part * grad_bytes, d);
+        const double half_sum_s = without(of_grads[0]), sum_s = without(of_grads[1]);
         if (shards_all && roles[d] == Role::Data) gather_s += gather_params_s;
         if (!param.is_trained) {
           // Nothing is summed.
@@ -206,6 +242,17 @@ class UnitProblemBuilder {
     choice.forward_s += forward_gather_s;
     choice.step_s = late_s + exposed_s(hidden_s, price.backward_s, hardware);
     if (trained > 0.0) choice.step_s += price_update(trained / updaters, layout, hardware);
+  }
+
+  // Returns the seconds of an all-gather and of an all-reduce over a dim.
+  const std::array<double, 2>& param_moves(double bytes, size_t d) const {
+    const auto [known, is_new] = moves_.of_param.try_emplace({d, bytes});
+    if (is_new) {
+      const MeshDim& dim = mesh().dims[d];
+      known->second = {gather_seconds(bytes, dim, unit_.hardware_),
+                       all_reduce_seconds(bytes, dim, unit_.hardware_)};
+    }
+    return known->second;
   }
 
   // True if the ranks of a dim have addends of the gradient of a parameter.
@@ -250,15 +297,19 @@ class UnitProblemBuilder {
   }
 
   MoveCost move(ValueId id, const MeshPlacement& from, const MeshPlacement& to, bool runs_again,
-                bool read_again) {
+                bool read_again) const {
     if (from == to) return {};
-    const std::tuple key(id, from, to, runs_again, read_again);
-    const auto [known, is_new] = moves_.try_emplace(key);
-    if (is_new) known->second = priced_move(id, from, to, runs_again, read_again);
-    return known->second;
+    const auto [known, is_new] = moves_.of_value.try_emplace({id, from, to});
+    if (is_new) known->second = move_both_ways(id, from, to);
+    const auto& [forward_s, backward_s] = known->second;
+    // B or W gathers again what it reads.
+    const double times =
+        1.0 + (runs_again ? 1.0 : 0.0) + (read_again && is_gather(from, to) ? 1.0 : 0.0);
+    return {times * forward_s + backward_s, forward_s};
   }
-  MoveCost priced_move(ValueId id, const MeshPlacement& from, const MeshPlacement& to,
-                       bool runs_again, bool read_again) const {
+  // Returns the seconds in which a value is redistributed, and in which its gradient is.
+  std::array<double, 2> move_both_ways(ValueId id, const MeshPlacement& from,
+                                       const MeshPlacement& to) const {
     if (!can_move(from, to, mesh())) return {kImpossible, kImpossible};
     const Value& value = graph().values[size_t(id)];
     const double bytes = bytes_of(value);
@@ -266,16 +317,10 @@ class UnitProblemBuilder {
     const double messages = value.dims.front() == Axis::SoftmaxPart
                                 ? std::max(1.0, extent(Axis::Token) / double(kLossTileTokens))
                                 : 1.0;
-    MoveCost cost;
-    cost.forward_s = move_seconds(bytes, from, to, mesh(), unit_.hardware_, messages);
-    // B or W gathers again what it reads.
-    const double times =
-        1.0 + (runs_again ? 1.0 : 0.0) + (read_again && is_gather(from, to) ? 1.0 : 0.0);
-    cost.total_s = times * cost.forward_s;
-    if (is_matrix(value)) {
-      cost.total_s += move_seconds(bytes, dual(to), dual(from), mesh(), unit_.hardware_, messages);
-    }
-    return cost;
+    const double forward_s = move_seconds(bytes, from, to, mesh(), unit_.hardware_, messages);
+    if (!is_matrix(value)) return {forward_s, 0.0};
+    return {forward_s,
+            move_seconds(bytes, dual(to), dual(from), mesh(), unit_.hardware_, messages)};
   }
 
   MeshPlacement made_by(const ValueUse& use, int node, size_t choice) const {
@@ -309,21 +354,49 @@ class UnitProblemBuilder {
            std::find(read.begin(), read.end(), use.value) != read.end();
   }
 
+  // An edge, before the placements of its ends are known.
+  struct Redistribution {
+    ValueUse use;
+    int from = 0, to = 0;  // node
+    bool again = false, read_again = false;
+  };
+
   void add_edge(const ValueUse& use, int from, int to, bool again, bool read_again) {
-    ChoiceEdge edge{from, to, {}};
-    std::vector<double> forward;
-    const size_t rows = result_.problem.nodes[size_t(from)].choices.size();
-    const size_t columns = result_.problem.nodes[size_t(to)].choices.size();
+    redistributions_.push_back({use, from, to, again, read_again});
+    result_.problem.edges.push_back({from, to, {}});
+    result_.edge_forward_s.emplace_back();
+    price_edge(redistributions_.size() - 1);
+  }
+  void price_edge(size_t index) {
+    const Redistribution& at = redistributions_[index];
+    const size_t rows = result_.problem.nodes[size_t(at.from)].choices.size();
+    const size_t columns = result_.problem.nodes[size_t(at.to)].choices.size();
+    std::vector<MeshPlacement> needed;
+    for (size_t column = 0; column < columns; ++column) {
+      needed.push_back(needed_by(at.use, at.to, column));
+    }
+    std::vector<double>& seconds = result_.problem.edges[index].seconds;
+    std::vector<double>& forward_s = result_.edge_forward_s[index];
+    seconds.clear();
+    forward_s.clear();
     for (size_t row = 0; row < rows; ++row) {
+      const MeshPlacement made = made_by(at.use, at.from, row);
       for (size_t column = 0; column < columns; ++column) {
-        const MoveCost cost =
-            move(use.value, made_by(use, from, row), needed_by(use, to, column), again, read_again);
-        edge.seconds.push_back(cost.total_s);
-        forward.push_back(cost.forward_s);
+        const MoveCost cost = move(at.use.value, made, needed[column], at.again, at.read_again);
+        seconds.push_back(cost.total_s);
+        forward_s.push_back(cost.forward_s);
       }
     }
-    result_.problem.edges.push_back(std::move(edge));
-    result_.edge_forward_s.push_back(std::move(forward));
+  }
+  // Gives the residual stream its new placement.
+  void move_streams() {
+    const auto is_stream = [&](int node) {
+      return std::find(streams_.begin(), streams_.end(), node) != streams_.end();
+    };
+    for (const int node : streams_) placements_[size_t(node)] = {stream_};
+    for (size_t i = 0; i < redistributions_.size(); ++i) {
+      if (is_stream(redistributions_[i].from) || is_stream(redistributions_[i].to)) price_edge(i);
+    }
   }
 
   // False for uses inside a group, and for tokens and losses, which enter or leave a unit beside
@@ -388,38 +461,13 @@ class UnitProblemBuilder {
 
   PricedUnit& unit_;
   const UnitSetting& setting_;
+  MeshPlacement stream_;
+  PricedUnit::Moves& moves_;
   UnitProblem result_;
   std::vector<std::vector<MeshPlacement>> placements_;  // [node] of values; empty for groups
-  std::map<std::tuple<ValueId, MeshPlacement, MeshPlacement, bool, bool>, MoveCost> moves_;
+  std::vector<int> streams_;                            // nodes of the residual stream
+  std::vector<Redistribution> redistributions_;         // [edge]
 };
-
-std::optional<ChoiceProblem> with_roles(const UnitProblem& unit, const StageMesh& mesh,
-                                        const Roles& roles) {
-  Roles without_experts = roles;
-  for (size_t d = 0; d < 2; ++d) {
-    if (mesh.dims[d].degree() == 1) {
-      without_experts[d] = Role::Whole;
-    } else if (roles[d] == Role::Expert) {
-      without_experts[d] = mesh.dims[d].rows;
-    }
-  }
-  Roles wanted = without_experts;
-  for (size_t d = 0; d < 2; ++d) {
-    if (mesh.dims[d].degree() > 1) wanted[d] = roles[d];
-  }
-  ChoiceProblem fixed = unit.problem;
-  for (const int node : unit.node_of_group) {
-    const std::map<Roles, int>& choices = unit.choice_of_roles[size_t(node)];
-    auto chosen = choices.find(wanted);
-    if (chosen == choices.end()) chosen = choices.find(without_experts);
-    if (chosen == choices.end()) return std::nullopt;
-    std::vector<ChoiceCost>& costs = fixed.nodes[size_t(node)].choices;
-    for (size_t choice = 0; choice < costs.size(); ++choice) {
-      if (int(choice) != chosen->second) costs[choice].seconds = kImpossible;
-    }
-  }
-  return fixed;
-}
 
 PricedUnit::PricedUnit(const Graph& stated, int64_t layer, const ModelSpec& model,
                        const StageShape& base, const Hardware& hardware)
@@ -429,8 +477,25 @@ PricedUnit::PricedUnit(const Graph& stated, int64_t layer, const ModelSpec& mode
       groups_(stated, base),
       prices_(stated, layer, model, groups_, hardware) {}
 
+PricedUnit::Moves& PricedUnit::moves_on(const StageMesh& mesh) {
+  if (moves_.mesh != mesh) moves_ = {mesh, {}, {}};
+  return moves_;
+}
+
 UnitProblem PricedUnit::problem(const UnitSetting& setting) {
-  return UnitProblemBuilder(*this, setting).run();
+  return std::move(problems(setting, {setting.stream}).front());
+}
+
+std::vector<UnitProblem> PricedUnit::problems(const UnitSetting& setting,
+                                              const std::vector<MeshPlacement>& streams,
+                                              double most_s) {
+  UnitProblemBuilder builder(*this, setting);
+  if (builder.add_groups() > most_s) return {};
+  return builder.with_streams(streams);
+}
+
+double PricedUnit::least_seconds_of_groups(const UnitSetting& setting) {
+  return UnitProblemBuilder(*this, setting).add_groups();
 }
 
 }  // namespace trireme

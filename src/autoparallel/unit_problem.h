@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "autoparallel/choice_problem.h"
@@ -29,6 +32,9 @@ struct UnitSetting {
   MeshPlacement stream = {DimPlacement::Invariant,
                           DimPlacement::Invariant};  // the residual stream between units
   bool shares_table = false;  // the stage has the table of a tied head with the embedding already
+  // All ops have these roles, as in a uniform layout, where groups without experts have Role::Data
+  // or Context instead of Expert. Nullopt: every group has all roles that it can have.
+  std::optional<Roles> roles = {};
 };
 
 // The parts of the cost of one choice of a group. Seconds are those of a micro-batch, except
@@ -54,12 +60,6 @@ struct UnitProblem {
   std::vector<std::vector<double>> edge_forward_s;  // [edge]: the part of F in its seconds
 };
 
-// Returns the same problem with these roles fixed for every group, as in a uniform layout: groups
-// without experts have Role::Data or Context instead of Expert. Returns nullopt if some group
-// cannot have them.
-std::optional<ChoiceProblem> with_roles(const UnitProblem& unit, const StageMesh& mesh,
-                                        const Roles& roles);
-
 // The units of one kind: all layers that compute the same, the embedding, or the head.
 class PricedUnit {
  public:
@@ -74,15 +74,33 @@ class PricedUnit {
   // Leaves out roles that a group cannot have on the mesh. If a group has no role left, the problem
   // has no assignment.
   UnitProblem problem(const UnitSetting& setting);
+  // Returns the problems of a setting in which the residual stream lies in each of these ways:
+  // [stream]. They are empty if already the fastest choices of all groups take more than `most_s`.
+  std::vector<UnitProblem> problems(const UnitSetting& setting,
+                                    const std::vector<MeshPlacement>& streams,
+                                    double most_s = kImpossible);
+  // Returns the sum of the seconds of the fastest choices of all groups, without redistributions
+  // between them. No assignment of the problem takes less.
+  double least_seconds_of_groups(const UnitSetting& setting);
 
  private:
   friend class UnitProblemBuilder;
+  // The seconds of collectives on the dims of one mesh, which every setting asks for.
+  struct Moves {
+    StageMesh mesh;
+    // [value, from, to] forward and backward
+    std::map<std::tuple<ValueId, MeshPlacement, MeshPlacement>, std::array<double, 2>> of_value;
+    // [dim, bytes] of an all-gather and an all-reduce
+    std::map<std::pair<size_t, double>, std::array<double, 2>> of_param;
+  };
+  Moves& moves_on(const StageMesh& mesh);
 
   const ModelSpec& model_;
   StageShape base_;
   const Hardware& hardware_;
   OpGroups groups_;
   GroupPrices prices_;
+  Moves moves_;
 };
 
 }  // namespace trireme

@@ -46,12 +46,12 @@ TEST(UnitProblem, OneRoleForAllCostsWhatTheUniformLayoutCosts) {
       for (const Role role : {Role::Data, Role::Tensor, Role::SequenceTensor}) {
         const StageMesh mesh = line(8, 16);
         const bool is_parted = role != Role::Tensor;
-        const UnitSetting setting{
-            .mesh = mesh, .recompute = recompute, .stream = is_parted ? kParted : kWhole};
+        const UnitSetting setting{.mesh = mesh,
+                                  .recompute = recompute,
+                                  .stream = is_parted ? kParted : kWhole,
+                                  .roles = Roles{Role::Whole, role}};
         const UnitProblem unit = layer.problem(setting);
-        const auto fixed = with_roles(unit, mesh, {Role::Whole, role});
-        ASSERT_TRUE(fixed);
-        const auto found = least_seconds(*fixed, {});
+        const auto found = least_seconds(unit.problem, {});
         ASSERT_TRUE(found);
         double compute_s = 0.0, step_s = 0.0;
         for (const int node : unit.node_of_group) {
@@ -89,10 +89,13 @@ Found solve(PricedUnit& layer, const UnitSetting& setting, const ChoiceLimit& li
   return {inner_roles(layer, unit, found->choices), found->cost.seconds,
           limit.bytes_of(found->cost)};
 }
+// Returns the fastest assignment in which all ops have these roles.
+std::optional<Assignment> with_roles(PricedUnit& layer, UnitSetting setting, const Roles& roles) {
+  setting.roles = roles;
+  return least_seconds(layer.problem(setting).problem, {});
+}
 double price_of(PricedUnit& layer, const UnitSetting& setting, Role role) {
-  const UnitProblem unit = layer.problem(setting);
-  const auto fixed = with_roles(unit, setting.mesh, {Role::Whole, role});
-  const auto found = fixed ? least_seconds(*fixed, {}) : std::nullopt;
+  const auto found = with_roles(layer, setting, {Role::Whole, role});
   return found ? found->cost.seconds : kImpossible;
 }
 
@@ -132,12 +135,12 @@ TEST(UnitProblem, FindsSequenceParallelismWhereMemoryIsShort) {
   const Hardware hardware = one_node();
   PricedUnit layer(layer_graph(model, 0), 0, model, half_precision(), hardware);
   UnitSetting setting{.mesh = line(8, 1), .num_microbatches = 8, .stream = kParted};
-  const UnitProblem unit = layer.problem(setting);
   const ChoiceLimit in_flight{.in_flight = 16.0};
-  const auto tensor = with_roles(unit, setting.mesh, {Role::Whole, Role::Tensor});
-  const auto parted = with_roles(unit, setting.mesh, {Role::Whole, Role::SequenceTensor});
-  const double whole_bytes = in_flight.bytes_of(least_seconds(*tensor, {})->cost);
-  const double parted_bytes = in_flight.bytes_of(least_seconds(*parted, {})->cost);
+  const auto tensor = with_roles(layer, setting, {Role::Whole, Role::Tensor});
+  const auto parted = with_roles(layer, setting, {Role::Whole, Role::SequenceTensor});
+  ASSERT_TRUE(tensor && parted);
+  const double whole_bytes = in_flight.bytes_of(tensor->cost);
+  const double parted_bytes = in_flight.bytes_of(parted->cost);
   ASSERT_LT(parted_bytes, 0.8 * whole_bytes);
   const Found found = solve(layer, setting, {parted_bytes * 1.001, 16.0});
   EXPECT_NE(found.roles.find("attn.wo=tensor+sequence "), std::string::npos) << found.roles;
@@ -171,8 +174,7 @@ TEST(UnitProblem, TwoDimsAreNoWorseThanEitherAlone) {
     ASSERT_TRUE(found) << to_string(mesh);
     for (const Role outer : kRoles) {
       for (const Role inner : kRoles) {
-        const auto fixed = with_roles(unit, mesh, {outer, inner});
-        const auto uniform = fixed ? least_seconds(*fixed, {}) : std::nullopt;
+        const auto uniform = with_roles(layer, setting, {outer, inner});
         if (!uniform) continue;
         EXPECT_LE(found->cost.seconds, uniform->cost.seconds * (1.0 + 1e-12));
       }

@@ -1,7 +1,5 @@
 #include "compile/compile_plan.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "compile/compile_rank.h"
@@ -33,29 +31,12 @@ void set_num_ahead(RunPlan& plan) {
   for (RankPlan& rank : plan.pipeline) rank.num_ahead = num_ahead[size_t(rank.coords.pp)];
 }
 
-// The two uses of a tied table are summed between pairs of ranks.
-Status check_tied_table(const RunPlan& plan) {
-  if (!plan.model.trains_tied_table()) return Done{};
-  const PlaceDegrees first = plan.mesh.at(plan.place_of(0));
-  const PlaceDegrees last = plan.mesh.at(plan.place_of(num_stages(plan.schedule) - 1));
-  if (first == last) return Done{};
-  const auto differ = [](const char* axis, int in_first, int in_last) {
-    return infeasible(fmt::format(
-        "parallel.stage_{0}: the first and the last stage both hold the table of model.tied_head, "
-        "and they have {1} and {2} ranks along {0}: give them equally many, or set "
-        "model.tied_head = false",
-        axis, in_first, in_last));
-  };
-  return first.tp != last.tp ? differ("tp", first.tp, last.tp) : differ("dp", first.dp, last.dp);
-}
-
 // Fills in what all ranks of a plan share: shape, schedule and stages.
 Status lay_out_pipeline(RunPlan& plan, PlanParts& parts) {
   shape_for_mesh(plan);
   TRIREME_TRY(schedule, parts.schedule(plan));
   plan.schedule = std::move(schedule);
   TRIREME_TRY_DONE(check_layout_tree(plan));
-  TRIREME_TRY_DONE(check_tied_table(plan));
   plan.shape.split_backward = false;
   for (const Program& program : plan.schedule.programs) {
     plan.shape.split_backward = plan.shape.split_backward || splits_backward(program);

@@ -20,8 +20,9 @@ ZeroShape zero_of(const ParallelConfig& parallel, const Mesh& mesh, const MeshCo
   const int level = zero_level(parallel), dp = mesh.dp_at(coords.pp);
   if (level == 0 || (dp == 1 && mesh.is_uneven())) return {};
   const bool has_servers = parallel.sync == GradSync::ParameterServer;
-  const int degree = parallel.hsdp_shard > 0 ? parallel.hsdp_shard : dp;
-  return {level, degree, coords.dp % degree, has_servers ? parallel.servers : 0};
+  const int degree = parallel.hsdp_shard > 0 ? std::min(parallel.hsdp_shard, dp) : dp;
+  const int servers = has_servers ? std::min(parallel.servers, dp) : 0;
+  return {level, degree, coords.dp % degree, servers};
 }
 
 // ZeRO shards of experts. Only every `stride`-th rank holds the same experts. If ZeRO's group has
@@ -98,8 +99,7 @@ void move_to(RankPlan& rank, int position, const RunPlan& plan) {
   rank.shape.cp_rank = rank.coords.cp;
   rank.shape.ep_rank = rank.coords.ep;
   const ParallelConfig& parallel = plan.config.parallel;
-  rank.lanes =
-      lanes_of(plan.mesh, rank.coords, int(plan.num_microbatches), zero_level(parallel) >= 2);
+  rank.lanes = lanes_of(plan.mesh, rank.coords, plan.schedule, zero_level(parallel) >= 2);
   rank.zero = zero_of(parallel, plan.mesh, rank.coords);
   rank.expert_zero = expert_zero_of(rank.zero, plan.mesh.ep_dp(), rank.coords);
 }
@@ -158,7 +158,7 @@ RankPlan compile_rank(const RunPlan& plan, int position, PlanParts* parts) {
       plan.model.has_experts() ? plan.model.num_blocks() * (plan.model.experts + 1) : 0;
   rank.num_router_losses = plan.model.has_experts() ? plan.model.num_blocks() * 2 : 0;
   rank.has_ahead_losses = plan.model.mtp_depth > 0;
-  if (rank.shape.reports_logits) rank.logits = {plan.model.layers, plan.model.heads};
+  if (rank.shape.reports_logits) rank.logits = {plan.model.num_blocks(), plan.model.heads};
   rank.num_unit_slots = parallel.prefetch + 1;
   place_norm(rank, plan);
 

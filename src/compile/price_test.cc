@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "compile/kernel_price.h"
 #include "compile/step_price.h"
@@ -189,6 +190,48 @@ TEST(Price, TheSlowerOfHostAndDeviceSetsThePace) {
   EXPECT_DOUBLE_EQ(layer_s(2.0 * device_s, 1.0), 2.0 * host_s);
 }
 
+// A host that waits for every kernel adds its launches to the time of the device, whichever is
+// slower.
+TEST(Price, AHostThatWaitsForEveryKernelAddsItsLaunches) {
+  const RunPlan plan = plan_of(some_run());
+  const auto layer_s = [&](double launch_s, double speed, bool waits) {
+    Hardware hardware = some_hardware();
+    hardware.launch_s = launch_s;
+    hardware.bf16_flops *= speed;
+    hardware.fp32_flops *= speed;
+    hardware.memory_bytes_per_s *= speed;
+    hardware.practice.blocks_on_launches = waits;
+    return price_units(plan, hardware).layers.front().total_s();
+  };
+  const double device_s = layer_s(0.0, 1.0, true);
+  EXPECT_DOUBLE_EQ(device_s, layer_s(0.0, 1.0, false));
+  const double launches = (layer_s(device_s, 1.0, true) - device_s) / device_s;
+  EXPECT_GT(launches, 10.0);
+  EXPECT_NEAR(launches, std::round(launches), 1e-9 * launches);
+  for (const double share : {1e-4, 0.3, 7.0}) {
+    const double launch_s = share * device_s;
+    EXPECT_NEAR(layer_s(launch_s, 1.0, true), device_s + launches * launch_s, 1e-12 * launches);
+    EXPECT_NEAR(layer_s(launch_s, 4.0, true), device_s / 4.0 + launches * launch_s,
+                1e-12 * launches);
+    EXPECT_GT(layer_s(launch_s, 1.0, true), layer_s(launch_s, 1.0, false));
+  }
+}
+
+// A trainer that updates one tensor of every unit after the other needs the host for each kernel.
+TEST(Price, AnUpdateTakesTheTimeOfItsLaunchesIfTheyTakeLonger) {
+  const RunPlan plan = plan_of(some_run());
+  Hardware hardware = some_hardware();
+  const double kernels_s = predict_update(plan, plan.pipeline.front(), hardware);
+  hardware.practice.update_launches = 12;
+  EXPECT_DOUBLE_EQ(predict_update(plan, plan.pipeline.front(), hardware), kernels_s);
+  for (const double launch_s : {1e-9, 1.0, 2.0}) {
+    hardware.launch_s = launch_s;
+    constexpr double kUnits = 5.0;  // three layers, embedding and head
+    EXPECT_DOUBLE_EQ(predict_update(plan, plan.pipeline.front(), hardware),
+                     std::max(kernels_s, kUnits * 12.0 * launch_s));
+  }
+}
+
 // Attention computes whole tiles there and pays for its operations, as other kernels do.
 TEST(Price, OwnKernelsArePricedInWholeTilesAndByTheirOperations) {
   const Hardware gpu = some_hardware();
@@ -202,8 +245,10 @@ TEST(Price, OwnKernelsArePricedInWholeTilesAndByTheirOperations) {
                              .head_dim = 8};
     return price_fused_attention(work, 1.0, DType::BF16, hardware);
   };
-  EXPECT_EQ(attention_s(1, own), attention_s(64, own));
-  EXPECT_LT(attention_s(64, own), attention_s(65, own));
+  // Up to 64 keys are one tile, so each query costs the same.
+  const double launch_s = own.launch_s;
+  EXPECT_NEAR(64.0 * (attention_s(1, own) - launch_s), attention_s(64, own) - launch_s, 1e-15);
+  EXPECT_LT(65.0 * (attention_s(1, own) - launch_s), attention_s(65, own) - launch_s);
   for (const int64_t tokens : {1, 64, 100, 1024}) {
     EXPECT_GT(attention_s(tokens, own), attention_s(tokens, gpu));
   }

@@ -96,6 +96,16 @@ std::vector<int> lanes_of_stages(const RunPlan& plan) {
   return lanes;
 }
 
+void price_lanes(const RunPlan& plan, Costs& costs) {
+  const std::vector<int> lanes = lanes_of_stages(plan);
+  for (size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    StageTimes& times = costs.stages[stage];
+    for (double* seconds : {&times.f_s, &times.b_s, &times.w_s, &times.bw_s, &times.fb_s}) {
+      *seconds *= lanes[stage];  // unset times are negative and stay so
+    }
+  }
+}
+
 Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages) {
   StageShape whole = plan.shape;
   whole.tp = whole.cp = whole.ep = 1;

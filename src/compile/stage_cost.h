@@ -28,4 +28,8 @@ Result<std::vector<StageSpec>> split_stages(const RunPlan& plan, int num_stages)
 Costs pipeline_costs(const RunPlan& plan, const PlanPrices& prices,
                      const std::vector<StageSpec>& stages, const Hardware& hardware);
 
+// Makes of costs of one micro-batch those of an action of the schedule, which stands for one action
+// of every lane of a rank. Needs plan.schedule.
+void price_lanes(const RunPlan& plan, Costs& costs);
+
 }  // namespace trireme

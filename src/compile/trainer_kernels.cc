@@ -1,6 +1,7 @@
 #include "compile/trainer_kernels.h"
 
 #include <cstddef>
+#include <numeric>
 #include <span>
 
 #include "graph/axis_part.h"
@@ -35,6 +36,43 @@ void run_apart(HalfWork& half, const Apart& apart) {
   half.calls = apart.calls;
 }
 
+// Splits the first of the products into one for each of these numbers of rows or columns.
+void split_product(std::vector<Product>& products, int64_t Product::*side,
+                   const std::vector<int64_t>& counts) {
+  const Product joined = products.front();
+  products.erase(products.begin());
+  for (const int64_t count : counts) {
+    products.push_back(joined);
+    products.back().*side = count;
+  }
+}
+
+// One product for every output. Each makes a gradient of the input in B, and a kernel adds that of
+// every product but the first: it reads two and writes their sum.
+void run_products_apart(OpWork& work, const std::vector<int64_t>& columns, int64_t element_bytes) {
+  const Product& to_input = work.input_grad.products.front();
+  const double inputs = double(to_input.m) * double(to_input.n);
+  const size_t num_sums = columns.size() - 1;
+  work.input_grad.bytes += 3.0 * inputs * double(element_bytes) * double(num_sums);
+  work.input_grad.calls += int(num_sums);
+  split_product(work.forward.products, &Product::n, columns);
+  split_product(work.input_grad.products, &Product::k, columns);
+  // Products of weights that are not trained are not made.
+  const std::vector<Product>& of_weights = work.weight_grad.products;
+  const int64_t all = std::accumulate(columns.begin(), columns.end(), int64_t{0});
+  const bool is_joined = of_weights.size() == 1 && of_weights.front().m == all;
+  if (is_joined) split_product(work.weight_grad.products, &Product::m, columns);
+}
+
+std::vector<int64_t> columns_of_outputs(const Graph& placed, const Op& op,
+                                        const ModelShard& shard) {
+  std::vector<int64_t> columns;
+  for (const ValueId id : op.outputs) {
+    columns.push_back(part_of(placed.values[size_t(id)].column_dims(), shard).count);
+  }
+  return columns;
+}
+
 }  // namespace
 
 std::vector<double> shares_of_whole_layer(const Graph& placed, bool stops_early) {
@@ -52,9 +90,6 @@ std::vector<double> shares_of_whole_layer(const Graph& placed, bool stops_early)
 
 std::vector<double> shares_of_every_other_product(const Graph& placed, const ModelShard& shard) {
   std::vector<double> shares = shares_of_whole_layer(placed, true);
-  const auto columns = [&](ValueId id) {
-    return double(part_of(placed.values[size_t(id)].column_dims(), shard).count);
-  };
   int num_products = 0;
   for (size_t i = 0; i < placed.ops.size(); ++i) {
     const Op& op = placed.ops[i];
@@ -62,20 +97,25 @@ std::vector<double> shares_of_every_other_product(const Graph& placed, const Mod
     if (op.kind != OpKind::Linear) continue;
     // Outputs that stand side by side are a product each.
     double again = 0.0, all = 0.0;
-    for (const ValueId output : op.outputs) {
-      all += columns(output);
-      if (++num_products % 2 == 0) again += columns(output);
+    for (const int64_t columns : columns_of_outputs(placed, op, shard)) {
+      all += double(columns);
+      if (++num_products % 2 == 0) again += double(columns);
     }
     shares[i] *= again / all;
   }
   return shares;
 }
 
-void run_ops_apart(const Graph& placed, const TrainerPractice& practice, bool has_rms_norm,
-                   std::vector<OpWork>& works) {
+void run_ops_apart(const Graph& placed, const ModelShard& shard, const StageShape& shape,
+                   const TrainerPractice& practice, std::vector<OpWork>& works) {
+  const bool has_rms_norm = shard.norm == NormType::RmsNorm;
   for (size_t i = 0; i < works.size(); ++i) {
     const Op& op = placed.ops[i];
     OpWork& work = works[i];
+    const bool is_joined = op.kind == OpKind::Linear && op.outputs.size() > 1;
+    if (practice.runs_products_apart && is_joined) {
+      run_products_apart(work, columns_of_outputs(placed, op, shard), size_of(shape.compute));
+    }
     const bool is_gate = op.kind == OpKind::Activation && op.inputs.size() == 2;
     if (practice.runs_ops_apart && op.kind == OpKind::Rope) {
       run_apart(work.forward, kRopeApart);

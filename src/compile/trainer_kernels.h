@@ -16,7 +16,7 @@ std::vector<double> shares_of_every_other_product(const Graph& placed, const Mod
 
 // PyTorch without a compiler runs one kernel for every operation. Adds the bytes and the launches
 // of those that a trainer runs where ours is a single kernel.
-void run_ops_apart(const Graph& placed, const TrainerPractice& practice, bool has_rms_norm,
-                   std::vector<OpWork>& works);
+void run_ops_apart(const Graph& placed, const ModelShard& shard, const StageShape& shape,
+                   const TrainerPractice& practice, std::vector<OpWork>& works);
 
 }  // namespace trireme

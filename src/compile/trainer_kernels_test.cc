@@ -10,6 +10,7 @@ namespace {
 
 struct PlacedLayer {
   ModelShard shard;
+  StageShape shape;
   Graph placed;
   std::vector<OpWork> works;
 };
@@ -28,7 +29,7 @@ PlacedLayer layer_of(ModelFamily family, int tp) {
   const StageShape shape{.micro_sequences = 2, .compute = DType::BF16, .tp = tp};
   const ModelShard shard = shard_model(model, shape);
   const Graph placed = placed_graph(layer_graph(model, 0), shape);
-  return {shard, placed, op_works(placed, shard, shape)};
+  return {shard, shape, placed, op_works(placed, shard, shape)};
 }
 
 double flops_of(const OpWork& work) {
@@ -42,7 +43,7 @@ double flops_of(const OpWork& work) {
 TEST(TrainerKernels, EverySecondProductIsMadeAgainAndAttentionIsNot) {
   for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama}) {
     for (const int tp : {1, 2, 4}) {
-      const auto [shard, placed, works] = layer_of(family, tp);
+      const auto [shard, shape, placed, works] = layer_of(family, tp);
       const std::vector<double> shares = shares_of_every_other_product(placed, shard);
       double again = 0.0;
       for (size_t i = 0; i < works.size(); ++i) {
@@ -62,7 +63,7 @@ TEST(TrainerKernels, EverySecondProductIsMadeAgainAndAttentionIsNot) {
 }
 
 TEST(TrainerKernels, AWholeLayerIsMadeAgainUpToItsLastProduct) {
-  const auto [shard, placed, works] = layer_of(ModelFamily::Llama, 2);
+  const auto [shard, shape, placed, works] = layer_of(ModelFamily::Llama, 2);
   const std::vector<double> whole = shares_of_whole_layer(placed, false);
   const std::vector<double> early = shares_of_whole_layer(placed, true);
   double again = 0.0, all = 0.0;
@@ -77,10 +78,10 @@ TEST(TrainerKernels, AWholeLayerIsMadeAgainUpToItsLastProduct) {
 
 // Kernels of single operations move more bytes, and make the same products.
 TEST(TrainerKernels, OpsThatRunApartOnlyAddBytesAndLaunches) {
-  const auto [shard, placed, works] = layer_of(ModelFamily::Llama, 1);
+  const auto [shard, shape, placed, works] = layer_of(ModelFamily::Llama, 1);
   TrainerPractice practice;
   std::vector<OpWork> apart = works;
-  run_ops_apart(placed, practice, true, apart);
+  run_ops_apart(placed, shard, shape, practice, apart);
   for (size_t i = 0; i < works.size(); ++i) {
     EXPECT_EQ(apart[i].forward.bytes, works[i].forward.bytes);
   }
@@ -89,7 +90,7 @@ TEST(TrainerKernels, OpsThatRunApartOnlyAddBytesAndLaunches) {
     practice.runs_ops_apart = true;
     practice.runs_norms_apart = norms;
     apart = works;
-    run_ops_apart(placed, practice, true, apart);
+    run_ops_apart(placed, shard, shape, practice, apart);
     double bytes = 0.0;
     for (size_t i = 0; i < works.size(); ++i) {
       EXPECT_GE(apart[i].forward.bytes, works[i].forward.bytes);
@@ -100,6 +101,38 @@ TEST(TrainerKernels, OpsThatRunApartOnlyAddBytesAndLaunches) {
     }
     EXPECT_GT(bytes, before);
     before = bytes;
+  }
+}
+
+// Products of one input that are made apart make the same FLOPs, and for each but the first a
+// kernel reads two gradients of the input and writes their sum.
+TEST(TrainerKernels, ProductsApartMakeTheSameFlopsAndAddTheirInputGradients) {
+  const auto flops = [](const HalfWork& half) {
+    double sum = 0.0;
+    for (const Product& product : half.products) sum += product.flops();
+    return sum;
+  };
+  for (const ModelFamily family : {ModelFamily::Gpt2, ModelFamily::Llama}) {
+    for (const int tp : {1, 2, 4}) {
+      const auto [shard, shape, placed, works] = layer_of(family, tp);
+      TrainerPractice practice;
+      practice.runs_products_apart = true;
+      std::vector<OpWork> apart = works;
+      run_ops_apart(placed, shard, shape, practice, apart);
+      int num_sums = 0;
+      for (size_t i = 0; i < works.size(); ++i) {
+        for (const auto half : {&OpWork::forward, &OpWork::input_grad, &OpWork::weight_grad}) {
+          EXPECT_DOUBLE_EQ(flops(apart[i].*half), flops(works[i].*half));
+        }
+        const size_t more = apart[i].forward.products.size() - works[i].forward.products.size();
+        EXPECT_EQ(more,
+                  placed.ops[i].kind == OpKind::Linear ? placed.ops[i].outputs.size() - 1 : 0);
+        const double added = apart[i].input_grad.bytes - works[i].input_grad.bytes;
+        EXPECT_DOUBLE_EQ(added, double(more) * 3.0 * 2.0 * 256.0 * 512.0);
+        num_sums += int(more);
+      }
+      EXPECT_EQ(num_sums, family == ModelFamily::Llama ? 3 : 2);  // q, k, v; gate, up
+    }
   }
 }
 

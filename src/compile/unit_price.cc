@@ -37,10 +37,11 @@ struct HalfTimes {
 
   double total_s() const { return products_s + attention_s + memory_s; }
   // The host launches kernels while the device works, and the slower of the two sets the pace. The
-  // threads of a processor launch them themselves.
-  double waits_for_launches_s(double launch_s, bool is_processor) const {
+  // threads of a processor launch them themselves, and a host that waits for every kernel adds
+  // both.
+  double waits_for_launches_s(double launch_s, bool waits_for_each) const {
     const double launches_s = calls * launch_s;
-    return is_processor ? launches_s : std::max(0.0, launches_s - total_s());
+    return waits_for_each ? launches_s : std::max(0.0, launches_s - total_s());
   }
   HalfTimes& operator+=(const HalfTimes& other) {
     products_s += other.products_s;
@@ -76,7 +77,7 @@ class UnitPricer {
         op_works(hardware_.practice.fuses_kernels ? fused : placed, shard_, shape_);
     if (hardware_.practice.fuses_dropout_add) join_dropouts(placed, works);
     if (!hardware_.practice.fuses_kernels) {
-      run_ops_apart(placed, hardware_.practice, shard_.norm == NormType::RmsNorm, works);
+      run_ops_apart(placed, shard_, shape_, hardware_.practice, works);
     }
     const std::vector<double> again = shares_again(placed, fused, recompute);
     HalfTimes f, b, w, recomputed;
@@ -114,7 +115,8 @@ class UnitPricer {
             price_weight_grad(work.weight_grad)};
   }
   double launches_s(const HalfTimes& half) const {
-    return half.waits_for_launches_s(launch_s_, hardware_.is_processor());
+    return half.waits_for_launches_s(
+        launch_s_, hardware_.is_processor() || hardware_.practice.blocks_on_launches);
   }
   double seconds_of(const HalfTimes& half) const { return half.total_s() + launches_s(half); }
 
@@ -205,8 +207,10 @@ class UnitPricer {
   // token.
   double price_copies(const AttentionWork& work, bool is_backward) const {
     const bool lies_by_heads = hardware_.practice.attention != AttentionPractice::Fused;
-    double copied = is_backward ? work.elements() : 0.0;
+    const bool is_joined = !hardware_.practice.runs_products_apart;
+    double copied = is_backward && is_joined ? work.elements() : 0.0;
     if (lies_by_heads) copied += work.outputs();
+    if (hardware_.practice.repeats_key_heads) copied += work.copied_keys();
     return price_memory(2.0 * copied * double(size_of(shape_.compute)), 1, hardware_);
   }
 

@@ -83,6 +83,12 @@ TensorTable optimizer_table(const std::vector<ParamSpec>& params, DType compute,
 }
 
 StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
+  StageTables tables = stored_tables(model, stage, shape);
+  add_activations(tables, stage_units(model, stage, shape), shard_model(model, shape), shape);
+  return tables;
+}
+
+StageTables stored_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape) {
   StageTables tables;
   const ModelShard shard = shard_model(model, shape);
   const std::vector<ParamSpec> params = local_param_table(model, stage, shape);
@@ -98,7 +104,6 @@ StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const S
     tables.grads.add("embedding.tokens@head", Shape{shard.vocab_size, model.d_model}, shape.grad);
   }
   tables.optimizer = optimizer_table(params, shape.compute, shape.optimizer_state);
-  add_activations(tables, stage_units(model, stage, shape), shard, shape);
   return tables;
 }
 

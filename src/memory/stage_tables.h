@@ -24,6 +24,8 @@ struct StageTables {
 };
 
 StageTables stage_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape);
+// The same with the parameters, their gradients and the optimizer state alone.
+StageTables stored_tables(const ModelSpec& model, const StageSpec& stage, const StageShape& shape);
 
 // Adds what the units of a stage save and what they need as scratch.
 void add_activations(StageTables& tables, const StageUnits& units, const ModelShard& shard,

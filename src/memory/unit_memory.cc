@@ -1,37 +1,15 @@
 #include "memory/unit_memory.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
 #include "base/check.h"
-#include "graph/axis_part.h"
 #include "graph/backward_reads.h"
+#include "memory/value_buffers.h"
 
 namespace trireme {
 namespace {
-
-constexpr const char* kEdge = "edge_TC";  // scratch for all tokens of the residual stream
-
-// A piece of memory for one value, for the outputs of one product side by side, or for a value that
-// is changed in place.
-struct ValueBuffer {
-  enum class Kind { Own, Edge, Input, Output };
-  Kind kind = Kind::Own;
-  std::string name;
-  int64_t rows = 0;
-  int64_t cols = 0;
-  Fate fate = Fate::Dropped;
-};
-struct Columns {
-  int buffer = -1;
-  int64_t column = 0;
-  int64_t cols = 0;
-};
 
 class UnitPlanner {
  public:
@@ -42,15 +20,14 @@ class UnitPlanner {
         shape_(shape),
         kept_(kept),
         is_first_(is_first),
-        tokens_(shard, shape),
-        columns_(graph.values.size()),
+        buffers_(graph, shard, shape, kept),
+        tokens_(buffers_.tokens()),
         grads_(graph.values.size()) {
     memory_.ops.resize(graph.ops.size());
   }
 
   UnitMemory run() {
     list_op_tensors();
-    place_values();
     flow_back();
     store_values();
     store_gradients();
@@ -60,124 +37,17 @@ class UnitPlanner {
   }
 
  private:
-  // ---- forward values
-
-  int64_t rows_of(const Value& value) const {
-    if (value.dims.front() == Axis::Visit) return shard_.held_rows(tokens_.all);
-    return tokens_.rows_of(value);
-  }
-  int64_t cols_of(const Value& value) const { return part_of(value.column_dims(), shard_).count; }
   const Value& value(ValueId id) const { return graph_.values[size_t(id)]; }
+  const Columns& columns(ValueId id) const { return buffers_.columns(id); }
   UnitBorder border(ValueId id) const {
     const Value& v = value(id);
     if (!is_matrix(v)) return {};
-    return {rows_of(v), cols_of(v), v.dims.back() == Axis::Width};
-  }
-  Columns& columns(ValueId id) { return columns_[size_t(id)]; }
-
-  static std::string name_of_buffer(const Value& value) {
-    std::string name = value.name + "_";
-    for (const Dim& dim : value.dims) {
-      name += letter_of(dim.axis);
-      // Units have images of several shapes, and scratch of one name is one piece.
-      if (dim.axis > Axis::Sample) name += std::to_string(dim.extent);
-    }
-    // Ranks that share out the rows of images have other parts of the same images.
-    if (lies_by_rows(value)) name += ".rows";
-    if (value.placement.tp.kind == Placement::Kind::Halo) {
-      const RowWindow& window = value.placement.tp.window;
-      name += fmt::format("{}s{}p{}", window.size, window.stride, window.padding);
-    }
-    return name;
-  }
-
-  int add_buffer(ValueBuffer buffer) {
-    buffers_.push_back(std::move(buffer));
-    return int(buffers_.size()) - 1;
-  }
-  // Returns the name of the buffer in which all tokens of a value are gathered. Values of the
-  // residual stream share one buffer, one after the other; a narrower value has a buffer of its
-  // own.
-  std::string name_of_edge(const Value& value) const {
-    return value.dims.back() == Axis::Width ? kEdge : "edge." + name_of_buffer(value);
-  }
-  int edge_buffer(const Value& value) {
-    const std::string name = name_of_edge(value);
-    for (size_t i = 0; i < buffers_.size(); ++i) {
-      if (buffers_[i].kind == ValueBuffer::Kind::Edge && buffers_[i].name == name) return int(i);
-    }
-    return add_buffer({ValueBuffer::Kind::Edge, name, tokens_.all, cols_of(value)});
+    return {buffers_.rows_of(v), buffers_.cols_of(v), v.dims.back() == Axis::Width};
   }
   Stored edge_matrix(const Value& value) const {
-    const int64_t cols = cols_of(value);
-    return {Space::Scratch, name_of_edge(value), shape_.compute, tokens_.all, cols, 0, cols};
-  }
-
-  void place_values() {
-    const Value& input = value(graph_.input);
-    const int64_t width = is_matrix(input) ? cols_of(input) : 1;
-    columns(graph_.input) = {
-        add_buffer({ValueBuffer::Kind::Input, input.name, rows_of(input), width, Fate::Stored}), 0,
-        width};
-    std::vector<ValueId> addends;
-    for (const Op& op : graph_.ops) {
-      const bool is_in_place = op.kind == OpKind::Rope || keeps_tokens(op);
-      if (is_in_place) {
-        for (size_t i = 0; i < op.outputs.size(); ++i) {
-          columns(op.outputs[i]) = columns(op.inputs[i]);
-        }
-        continue;
-      }
-      if (gathers(op)) {
-        const Value& gathered = value(op.outputs.front());
-        columns(op.outputs.front()) = {edge_buffer(gathered), 0, cols_of(gathered)};
-        continue;
-      }
-      if (is_addend(value(op.outputs.front()))) {
-        addends.push_back(op.outputs.front());
-        continue;
-      }
-      place_outputs(op);
-    }
-    // An addend lies where the sum is made.
-    for (auto addend = addends.rbegin(); addend != addends.rend(); ++addend) {
-      columns(*addend) = tokens_.is_split
-                             ? Columns{edge_buffer(value(*addend)), 0, cols_of(value(*addend))}
-                             : columns(sum_of(*addend));
-    }
-  }
-
-  // A redistribution that leaves every number where it is.
-  bool keeps_tokens(const Op& op) const { return gathers(op) && !tokens_.is_split; }
-  ValueId sum_of(ValueId addend) const {
-    for (const Op& op : graph_.ops) {
-      if (reads(op, addend)) return op.outputs.front();
-    }
-    TRIREME_CHECK(false, "nothing sums " + value(addend).name);
-  }
-
-  void place_outputs(const Op& op) {
-    int64_t cols = 0;
-    for (const ValueId id : op.outputs) {
-      if (is_matrix(value(id))) cols += cols_of(value(id));
-    }
-    if (cols == 0) return;
-    const Value& first = value(op.outputs.front());
-    const bool is_output = op.outputs.front() == graph_.output;
-    const int buffer = add_buffer({is_output ? ValueBuffer::Kind::Output : ValueBuffer::Kind::Own,
-                                   name_of_buffer(first), rows_of(first), cols,
-                                   kept_.fates[size_t(op.outputs.front())]});
-    int64_t column = 0;
-    for (const ValueId id : op.outputs) {
-      if (!is_matrix(value(id))) continue;
-      columns(id) = {buffer, column, cols_of(value(id))};
-      column += cols_of(value(id));
-    }
-  }
-
-  ValueBuffer* buffer_of(ValueId id) {
-    const int buffer = columns(id).buffer;
-    return buffer < 0 ? nullptr : &buffers_[size_t(buffer)];
+    const int64_t cols = buffers_.cols_of(value);
+    return {
+        Space::Scratch, buffers_.name_of_edge(value), shape_.compute, tokens_.all, cols, 0, cols};
   }
 
   // ---- tensors of ops
@@ -217,7 +87,7 @@ class UnitPlanner {
   // The gradient of a value has the shape of the value's memory.
   Stored own_grad(ValueId id) {
     const Columns place = columns(id);
-    const ValueBuffer& buffer = buffers_[size_t(place.buffer)];
+    const ValueBuffer& buffer = buffers_.buffer_of(id);
     switch (buffer.kind) {
       case ValueBuffer::Kind::Input:
         return whole(Space::InputGrad, buffer);
@@ -262,7 +132,7 @@ class UnitPlanner {
 
   void flow_back() {
     if (is_matrix(value(graph_.output))) {
-      grads_[size_t(graph_.output)] = whole(Space::OutputGrad, *buffer_of(graph_.output));
+      grads_[size_t(graph_.output)] = whole(Space::OutputGrad, buffers_.buffer_of(graph_.output));
     }
     for (size_t i = graph_.ops.size(); i-- > 0;) flow_back(graph_.ops[i], memory_.ops[i]);
     const Stored& arrived = grads_[size_t(graph_.input)];
@@ -280,7 +150,7 @@ class UnitPlanner {
     m.dropped_grad = m.gathered_grad = m.all_output_grads;
     if (op.leave) flow_back_over_edge(op, m);
     if (op.addend >= 0) grads_[size_t(op.addend)] = m.gathered_grad;
-    if (has_weight_grad(graph_, op)) read_by_weights_.insert(m.gathered_grad.tensor);
+    if (weight_grad_reads_output_grad(graph_, op)) read_by_weights_.insert(m.gathered_grad.tensor);
     m.input_grads.resize(op.inputs.size());
     switch (op.kind) {
       case OpKind::CrossEntropy:  // computed in F
@@ -301,7 +171,7 @@ class UnitPlanner {
         if (op.inputs.empty()) return;
         m.gathered_input_grad = m.input_grads.front().dest;
         if (op.enter && tokens_.is_split) {
-          edge_buffer(value(op.inputs.front()));
+          buffers_.edge_buffer(value(op.inputs.front()));
           m.gathered_input_grad = edge_matrix(value(op.inputs.front()));
         }
     }
@@ -319,7 +189,7 @@ class UnitPlanner {
     if (tokens_.is_split) {
       // The whole backward pass of a first unit is W, which follows at once.
       const bool is_table = is_first_ && op.kind == OpKind::Lookup;
-      if (is_table) edge_buffer(value(op.outputs.front()));
+      if (is_table) buffers_.edge_buffer(value(op.outputs.front()));
       m.gathered_grad = is_table
                             ? scratch_matrix(kEdge, tokens_.all)
                             : grad_tensor("d" + op.name + ".gathered_TC", tokens_.all, dy.cols);
@@ -342,7 +212,7 @@ class UnitPlanner {
   Stored stored(ValueId id) {
     if (id < 0 || columns(id).buffer < 0) return {};
     const Columns place = columns(id);
-    const ValueBuffer& buffer = buffers_[size_t(place.buffer)];
+    const ValueBuffer& buffer = buffers_.buffer_of(id);
     if (buffer.kind == ValueBuffer::Kind::Input) return whole(Space::Input, buffer);
     if (buffer.kind == ValueBuffer::Kind::Output) return whole(Space::Output, buffer);
     const bool is_saved = buffer.fate == Fate::Stored;
@@ -368,8 +238,8 @@ class UnitPlanner {
   }
 
   void store_values() {
-    for (size_t b = 0; b < buffers_.size(); ++b) {
-      const ValueBuffer& buffer = buffers_[b];
+    for (size_t b = 0; b < buffers_.all().size(); ++b) {
+      const ValueBuffer& buffer = buffers_.all()[b];
       if (buffer.kind == ValueBuffer::Kind::Input || buffer.kind == ValueBuffer::Kind::Output) {
         continue;
       }
@@ -403,8 +273,8 @@ class UnitPlanner {
     }
   }
   void add_edge(const Value& value) {
-    const Shape shape{tokens_.all, cols_of(value)};
-    add_tensor({Space::Scratch, name_of_edge(value), shape, shape_.compute});
+    const Shape shape{tokens_.all, buffers_.cols_of(value)};
+    add_tensor({Space::Scratch, buffers_.name_of_edge(value), shape, shape_.compute});
   }
 
   // Gradients that W reads are kept from B to W if these are separate actions. A unit with nothing
@@ -442,9 +312,8 @@ class UnitPlanner {
   const StageShape& shape_;
   const Keep& kept_;
   bool is_first_;
-  TokenCounts tokens_;
-  std::vector<ValueBuffer> buffers_;
-  std::vector<Columns> columns_;                                  // [value]
+  ValueBuffers buffers_;
+  const TokenCounts& tokens_;                                     // of buffers_
   std::vector<Stored> grads_;                                     // [value]: as far as B has come
   std::map<std::string, std::pair<int64_t, int64_t>> own_grads_;  // name to rows and columns
   std::set<std::string> read_by_weights_;                         // names of gradients

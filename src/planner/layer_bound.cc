@@ -23,12 +23,6 @@ constexpr double kSmallTensorsOfEnds = 4.0;
 // Number of tensors of a module of multi-token prediction that are not in its block.
 constexpr double kTensorsBesideBlock = 8.0;
 
-double unaligned_bytes(const TensorTable& table) {
-  double bytes = 0.0;
-  for (const TensorSpec& tensor : table.tensors()) bytes += double(tensor.bytes());
-  return bytes;
-}
-
 // The results for all items, of which there is at least one, taken together by `join`.
 template <typename Item, typename Join, typename Of>
 auto joined_over(const std::vector<Item>& items, Join join, Of of) {
@@ -153,35 +147,41 @@ const UnitPrices& LayerBounds::most_prices(const LayoutChoice& layout) {
 // most.
 LayerBounds::Params LayerBounds::least_params(const ModelSpec& model, const StageShape& shape) {
   constexpr double kMost = std::numeric_limits<double>::max();
-  Params least{kMost, 0.0, kMost, kMost, kMost};
+  Params least{kMost, 0.0, {kMost, kMost, kMost}};
   for (const LayerRun& kind : layer_kinds(model)) {
-    const StageTables tables = stage_tables(model, {kind.first, 1, false, false}, shape);
+    const StageSpec layer{kind.first, 1, false, false};
+    const std::vector<ParamSpec> table = local_param_table(model, layer, shape);
     double elements = 0.0;
-    for (const TensorSpec& param : tables.params.tensors()) {
-      elements += double(param.shape.num_elements());
-    }
-    const double of_layer = double(tables.params.tensors().size());
+    for (const ParamSpec& param : table) elements += double(param.shape.num_elements());
+    const double of_layer = double(table.size());
     const double of_modules = double(model.mtp_depth) * (of_layer + kTensorsBesideBlock);
     const double tensors = of_layer + of_modules + kSmallTensorsOfEnds;
     least.elements = std::min(least.elements, elements);
     least.tensors = std::max(least.tensors, tensors);
-    least.params_bytes = std::min(least.params_bytes, unaligned_bytes(tables.params));
-    least.grads_bytes = std::min(least.grads_bytes, unaligned_bytes(tables.grads));
-    least.optimizer_bytes = std::min(least.optimizer_bytes, unaligned_bytes(tables.optimizer));
+    least.stored = smaller(least.stored, stored_bytes(model, layer, shape));
   }
   return least;
 }
 
 const LayerBounds::Params& LayerBounds::params(const Mesh& mesh) {
   const auto [found, is_new] = params_.try_emplace({mesh.tp, mesh.ep});
-  if (is_new) {
-    StageShape shape = started_.shape;
-    shape.tp = mesh.tp;
-    shape.ep = mesh.ep;
-    shape.tp_rank = mesh.tp - 1;  // the first tp rank holds at least as much
-    found->second = least_params(started_.model, shape);
-  }
+  if (is_new) found->second = least_params(started_.model, least_shape(mesh));
   return found->second;
+}
+
+const EndBytes& LayerBounds::ends(const Mesh& mesh) {
+  const auto [found, is_new] = ends_.try_emplace({mesh.tp, mesh.ep});
+  if (is_new) found->second = end_bytes(started_.model, least_shape(mesh));
+  return found->second;
+}
+
+// The shape of a rank of a mesh that holds the fewest parameters.
+StageShape LayerBounds::least_shape(const Mesh& mesh) const {
+  StageShape shape = started_.shape;
+  shape.tp = mesh.tp;
+  shape.ep = mesh.ep;
+  shape.tp_rank = mesh.tp - 1;  // the first tp rank holds at least as much
+  return shape;
 }
 
 RunPlan LayerBounds::shaped(const LayoutChoice& layout) const {
@@ -194,33 +194,20 @@ RunPlan LayerBounds::shaped(const LayoutChoice& layout) const {
   return plan;
 }
 
-double LayerBounds::price_saved_bytes(const LayoutChoice& layout) {
-  RunPlan plan = shaped(layout);
-  plan.shape.again = kEverythingAgain;      // "fit" then saves the least
-  plan.shape.tp_rank = layout.mesh.tp - 1;  // the first tp rank holds at least as much
-  double least = std::numeric_limits<double>::max();
-  for (const LayerRun& kind : layer_kinds(plan.model)) {
-    StageTables tables;
-    add_activations(tables, stage_units(plan.model, {kind.first, 1, false, false}, plan.shape),
-                    shard_model(plan.model, plan.shape), plan.shape);
-    int64_t of_stage = aligned_bytes(tables.saved.at(kStageOutput).bytes());  // only once
-    for (const char* name : {kDocumentFirst, kDocumentPosition, kDocumentFirstOfWhole}) {
-      if (tables.saved.contains(name)) of_stage += aligned_bytes(tables.saved.at(name).bytes());
-    }
-    least = std::min(least, double(tables.saved.bytes() - of_stage));
-  }
-  return least;
-}
-
-double LayerBounds::saved_bytes(const LayoutChoice& layout) {
-  const Key of_layer = key(layout);
-  const auto [found, is_new] = saved_bytes_.try_emplace(of_layer, 0.0);
-  if (is_new) {
-    found->second = joined_of<double>(
-        any_of_, layout, [](double a, double b) { return std::min(a, b); },
-        [&](const LayoutChoice& one) { return price_saved_bytes(one); });
-  }
-  return found->second;
+const ActivationBytes& LayerBounds::activations(const LayoutChoice& layout) {
+  const auto [found, is_new] = activations_.try_emplace(key(layout));
+  if (!is_new) return found->second;
+  const auto least = [](const auto& a, const auto& b) { return smaller(a, b); };
+  found->second = joined_of<ActivationBytes>(any_of_, layout, least, [&](const auto& one) {
+    StageShape shape = shaped(one).shape;
+    shape.again = kEverythingAgain;      // "fit" then saves the least
+    shape.tp_rank = layout.mesh.tp - 1;  // the first tp rank holds at least as much
+    return activation_bytes(started_.model, shape);
+  });
+  // "fit" may compute fewer values again, whose scratch is smaller.
+  ActivationBytes& bytes = found->second;
+  if (layout.recompute == Recompute::Fit) bytes.layer_scratch = bytes.head_scratch = 0.0;
+  return bytes;
 }
 
 LayerBounds::ExchangeTimes LayerBounds::price_exchanges(const LayoutChoice& layout) {
@@ -338,24 +325,22 @@ const LayerBounds::ZeroParts& LayerBounds::zero_parts(const LayoutChoice& layout
     if (known == key) return parts;
   }
   ZeroParts parts;
-  parts.stored_bytes = stored_bytes(layout);
+  parts.stored_bytes = sharded_bytes(layout, params(layout.mesh).stored);
   parts.update_s = price_update(updated_elements(layout), started_.shape, hardware_);
   parts.reduce_s = reduce_seconds(layout, orders);
   parts.gather_s = gather_seconds(layout, orders);
   return zero_parts_.emplace_back(key, parts).second;
 }
 
-// Bytes of parameters, gradients and optimizer state after ZeRO.
-double LayerBounds::stored_bytes(const LayoutChoice& layout) {
+double LayerBounds::sharded_bytes(const LayoutChoice& layout, const StoredBytes& stored) const {
   const ZeroShape zero{layout.zero, int(num_shards(layout))};
   const auto part = [&](double bytes, bool is_sharded) {
     return is_sharded ? bytes / zero.degree : bytes;
   };
-  const Params& layer = params(layout.mesh);
   const OffloadChoice offload = offload_of(layout, started_.config);
-  double bytes = part(layer.grads_bytes, zero.shards_grads());
-  if (offload != OffloadChoice::All) bytes += part(layer.params_bytes, zero.shards_params());
-  if (offload == OffloadChoice::None) bytes += part(layer.optimizer_bytes, zero.level >= 1);
+  double bytes = part(stored.grads, zero.shards_grads());
+  if (offload != OffloadChoice::All) bytes += part(stored.params, zero.shards_params());
+  if (offload == OffloadChoice::None) bytes += part(stored.optimizer, zero.level >= 1);
   return bytes;
 }
 

@@ -9,6 +9,7 @@
 
 #include "compile/unit_price_cache.h"
 #include "planner/layout_choice.h"
+#include "planner/memory_bound.h"
 #include "predict/collective_bytes.h"
 #include "predict/layer_comm.h"
 
@@ -30,9 +31,7 @@ class LayerBounds {
   struct Params {
     double elements = 0.0;
     double tensors = 0.0;
-    double params_bytes = 0.0;
-    double grads_bytes = 0.0;
-    double optimizer_bytes = 0.0;
+    StoredBytes stored;
   };
   // Seconds of the collectives in F and BW of one layer, for the kind of layer that needs least.
   struct ExchangeTimes {
@@ -75,9 +74,12 @@ class LayerBounds {
   const UnitPrices& most_prices(const LayoutChoice& layout);
   const ExchangeTimes& exchanges(const LayoutChoice& layout);
   const Params& params(const Mesh& mesh);
-  // Returns the bytes of saved activations for one micro-batch, on the rank that saves the least.
-  double saved_bytes(const LayoutChoice& layout);
   const ZeroParts& zero_parts(const LayoutChoice& layout, Orders orders);
+  // Returns the activations for one micro-batch, on the rank that needs the least.
+  const ActivationBytes& activations(const LayoutChoice& layout);
+  const EndBytes& ends(const Mesh& mesh);
+  // Returns the bytes of parameters, gradients and optimizer state after ZeRO.
+  double sharded_bytes(const LayoutChoice& layout, const StoredBytes& stored) const;
   // Returns the least number of parameters of a layer that a dp rank holds.
   double least_part(const LayoutChoice& layout);
   // Returns true if borders between shards cut no matrix (Muon).
@@ -94,24 +96,24 @@ class LayerBounds {
   Spans spans_of(const LayoutChoice& layout) const;
   const UnitPrices& price(const LayoutChoice& layout, uint64_t again, OfDevices which);
   static Params least_params(const ModelSpec& model, const StageShape& shape);
-  double price_saved_bytes(const LayoutChoice& layout);
+  StageShape least_shape(const Mesh& mesh) const;
   ExchangeTimes price_exchanges(const LayoutChoice& layout);
   double dp_bytes_per_s(const LayoutChoice& layout, Orders orders, bool is_reduction) const;
   double dp_bytes_per_s(const Mesh& mesh, double shards, bool is_reduction) const;
   double reduce_seconds(const LayoutChoice& layout, Orders orders);
   double gather_seconds(const LayoutChoice& layout, Orders orders);
-  double stored_bytes(const LayoutChoice& layout);
 
   const RunPlan& started_;
   const Hardware& hardware_;
   std::vector<LayerExchange> any_of_;
   std::vector<MeshOrder> any_order_;
-  std::map<Key, double> saved_bytes_;
+  std::map<Key, ActivationBytes> activations_;
   std::map<std::pair<Key, uint64_t>, UnitPrices> unit_prices_;
   std::map<Key, UnitPrices> most_prices_;
   // The times of exchanges also depend on how the ranks lie on nodes.
   std::map<std::tuple<Key, Spans, int>, ExchangeTimes> exchanges_;
   std::map<std::tuple<int, int>, Params> params_;
+  std::map<std::tuple<int, int>, EndBytes> ends_;
   // Layouts that differ only in ZeRO follow each other, so the parts of the last mesh are enough.
   Mesh mesh_of_zero_parts_;
   std::vector<std::pair<ZeroKey, ZeroParts>> zero_parts_;

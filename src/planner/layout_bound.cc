@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "compile/stage_cost.h"
@@ -28,6 +29,15 @@ double layers_of(const Schedule& schedule, int rank, const std::vector<StageSpec
   return layers;
 }
 
+double least_layers_of_chunk(const Schedule& schedule, int rank,
+                             const std::vector<StageSpec>& stages) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
+    least = std::min(least, stages[size_t(stage_of(schedule, rank, chunk))].num_layers);
+  }
+  return double(least);
+}
+
 }  // namespace
 
 void LayoutBounds::take_any_of(std::vector<LayerExchange> exchanges,
@@ -52,12 +62,12 @@ Result<const LayoutBounds::Stages*> LayoutBounds::stages(const LayoutChoice& lay
 }
 
 bool LayoutBounds::joins_layers(const Mesh& mesh, int64_t bucket_bytes) {
-  return layers_.params(mesh).grads_bytes < double(bucket_bytes);
+  return layers_.params(mesh).stored.grads < double(bucket_bytes);
 }
 
 // The most layers that one bucket holds.
 double LayoutBounds::layers_of_bucket(const Mesh& mesh) {
-  const double layers = double(most_bucket_bytes_) / layers_.params(mesh).grads_bytes;
+  const double layers = double(most_bucket_bytes_) / layers_.params(mesh).stored.grads;
   return std::max(1.0, std::floor(layers));
 }
 
@@ -236,42 +246,68 @@ Result<double> LayoutBounds::after_schedule_s(const LayoutChoice& layout) {
 
 NeededBytes LayoutBounds::even_bytes(const LayoutChoice& layout) {
   const int copies = traits_of(layout.schedule).param_copies();
-  const double layers = double(started_.model.layers) * copies / layout.mesh.pp;
-  const double bytes = layers_.zero_parts(layout, LayerBounds::Orders::Taken).stored_bytes +
-                       layers_.saved_bytes(layout);
-  const double of_rank = layers * bytes * kRounding;
+  const double layers = double(started_.model.layers) * copies;
+  const ActivationBytes& activations = layers_.activations(layout);
+  const double bytes =
+      layers_.zero_parts(layout, LayerBounds::Orders::Taken).stored_bytes + activations.layer_saved;
+  const bool is_whole = layout.mesh.pp == 1;
+  const EndBytes& stored = layers_.ends(layout.mesh);
+  const double ends = layers_.sharded_bytes(layout, stored.of(true, is_whole)) +
+                      layers_.sharded_bytes(layout, stored.of(false, !is_whole));
+  // The last stage may have no layers.
+  const double scratch = activations.layer_scratch * (is_whole ? 1 : layout.mesh.pp - 1);
+  const double of_pipeline = layers * bytes + copies * ends + scratch;
+  const double of_rank = of_pipeline / layout.mesh.pp * kRounding;
   return {int64_t(of_rank), int64_t(of_rank * layout.mesh.size())};
 }
 
-// Of the ranks with as many layers, only the one that saves the most counts.
-LayoutBounds::PipelineBytes LayoutBounds::pipeline_bytes(const LayoutChoice& layout,
-                                                         const Stages& stages,
-                                                         std::span<const double> saved_bytes) {
+std::vector<LayoutBounds::RankBytes> LayoutBounds::pipeline_bytes(
+    const LayoutChoice& layout, const Stages& stages, std::span<const double> saved_bytes) {
   const Schedule schedule = outline(layout);
-  PipelineBytes bytes;
+  const ActivationBytes& activations = layers_.activations(layout);
+  std::vector<RankBytes> ranks;
   for (int rank = 0; rank < layout.mesh.pp; ++rank) {
-    const RankBytes own{layers_of(schedule, rank, stages), saved_bytes[size_t(rank)]};
-    bytes.all.layers += own.layers;
-    bytes.all.saved_bytes += own.saved_bytes;
-    const auto alike =
-        std::find_if(bytes.most.begin(), bytes.most.end(),
-                     [&](const RankBytes& other) { return own.layers == other.layers; });
-    if (alike == bytes.most.end()) {
-      bytes.most.push_back(own);
-    } else {
-      alike->saved_bytes = std::max(alike->saved_bytes, own.saved_bytes);
+    RankBytes own{.layers = layers_of(schedule, rank, stages)};
+    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
+      const StageSpec& stage = stages[size_t(stage_of(schedule, rank, chunk))];
+      own.has_embedding = own.has_embedding || stage.has_embedding;
+      own.has_head = own.has_head || stage.has_head;
+      const double scratch = (stage.num_layers > 0 ? activations.layer_scratch : 0.0) +
+                             (stage.has_head ? activations.head_scratch : 0.0);
+      own.scratch_bytes = std::max(own.scratch_bytes, scratch);
     }
+    // A rank with other chunks may save the most while no micro-batch is at the head.
+    const double of_layers = saved_bytes[size_t(rank)];
+    const double of_head = own.has_head ? activations.head_saved : 0.0;
+    const double saved =
+        schedule.num_chunks == 1 ? of_layers + of_head : std::max(of_layers, of_head);
+    add_rank(own, saved, ranks);
   }
-  return bytes;
+  return ranks;
 }
 
-NeededBytes LayoutBounds::needed(const LayoutChoice& layout, const PipelineBytes& bytes) {
-  const double stored = layers_.zero_parts(layout, LayerBounds::Orders::Taken).stored_bytes;
-  double most = 0.0;
-  for (const RankBytes& rank : bytes.most) {
-    most = std::max(most, rank.layers * stored + rank.saved_bytes);
+void LayoutBounds::add_rank(const RankBytes& own, double saved, std::vector<RankBytes>& ranks) {
+  auto alike = std::find_if(ranks.begin(), ranks.end(), [&](const RankBytes& other) {
+    return own.layers == other.layers && own.has_embedding == other.has_embedding &&
+           own.has_head == other.has_head && own.scratch_bytes == other.scratch_bytes;
+  });
+  if (alike == ranks.end()) alike = ranks.insert(ranks.end(), own);
+  ++alike->num_ranks;
+  alike->most_saved = std::max(alike->most_saved, saved);
+  alike->all_saved += saved;
+}
+
+NeededBytes LayoutBounds::needed(const LayoutChoice& layout, const std::vector<RankBytes>& ranks) {
+  const double layer = layers_.zero_parts(layout, LayerBounds::Orders::Taken).stored_bytes;
+  const EndBytes& ends = layers_.ends(layout.mesh);
+  double most = 0.0, of_pipeline = 0.0;
+  for (const RankBytes& rank : ranks) {
+    const StoredBytes of_ends = ends.of(rank.has_embedding, rank.has_head);
+    const double bytes =
+        rank.layers * layer + layers_.sharded_bytes(layout, of_ends) + rank.scratch_bytes;
+    most = std::max(most, bytes + rank.most_saved);
+    of_pipeline += rank.num_ranks * bytes + rank.all_saved;
   }
-  const double of_pipeline = bytes.all.layers * stored + bytes.all.saved_bytes;
   const double pipelines = double(layout.mesh.size()) / layout.mesh.pp;
   return {int64_t(most * kRounding), int64_t(of_pipeline * pipelines * kRounding)};
 }
@@ -288,17 +324,21 @@ std::vector<double> LayoutBounds::least_saved_bytes(const LayoutChoice& layout,
                                                     const Stages& stages) {
   const Schedule schedule = outline(layout);
   const int64_t m = started_.global_sequences / layout.mesh.dp / layout.micro_sequences;
-  const ScheduleShape shape{layout.mesh.pp, int(m)};
-  const double saved = layers_.saved_bytes(layout);
+  const ScheduleShape shape{layout.mesh.pp, int(m), schedule.num_chunks};
+  const double saved = layers_.activations(layout).layer_saved;
   std::vector<double> saved_bytes;
   for (int rank = 0; rank < layout.mesh.pp; ++rank) {
     const double live = double(least_live(name_of(layout.schedule), shape, rank));
-    saved_bytes.push_back(layers_of(schedule, rank, stages) * live * saved);
+    const double held = double(least_held(name_of(layout.schedule), shape, rank));
+    const double layers = std::max(layers_of(schedule, rank, stages) * live,
+                                   least_layers_of_chunk(schedule, rank, stages) * held);
+    saved_bytes.push_back(layers * saved);
   }
   return saved_bytes;
 }
 
-Result<const LayoutBounds::PipelineBytes*> LayoutBounds::least_bytes(const LayoutChoice& layout) {
+Result<const std::vector<LayoutBounds::RankBytes>*> LayoutBounds::least_bytes(
+    const LayoutChoice& layout) {
   ScheduleKey key = schedule_key(layout, 0);
   if (bytes_key_ == key) return &least_bytes_;
   TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
@@ -336,7 +376,7 @@ uint64_t LayoutBounds::cheapest_again(const LayoutChoice& layout, const NeededBy
     plan.shape.tp_rank = mesh.tp - 1;
     known->second = recompute_choice().cheapest_by_saved_bytes(plan, plan.shape);
   }
-  const double least = layers_.saved_bytes(layout);
+  const double least = layers_.activations(layout).layer_saved;
   std::vector<double> more(saved_bytes.size());
   for (const RecomputeChoice::SavedSet& set : sets) {
     const double saved = least + double(set.saved_by_layer - sets.back().saved_by_layer);

@@ -61,7 +61,9 @@ class LayoutBounds {
   // Saved activations of one layer for one micro-batch, on the rank that saves the least. With
   // memory.recompute = "fit" it is the least of all sets of values, and the bounds of time are
   // those of the empty set, which costs the least.
-  double layer_saved_bytes(const LayoutChoice& layout) { return layers_.saved_bytes(layout); }
+  double layer_saved_bytes(const LayoutChoice& layout) {
+    return layers_.activations(layout).layer_saved;
+  }
 
   // With memory.recompute = "fit": the cheapest set of values that may fit, by the same bounds of
   // memory. It costs no more than the set that is chosen. Limits of 0 do not limit.
@@ -89,14 +91,15 @@ class LayoutBounds {
              most_backward_s == other.most_backward_s;
     }
   };
-  // The layers of a rank, and the activations that it saves.
+  // The memory of the ranks of a pipeline that have the same units.
   struct RankBytes {
     double layers = 0.0;
-    double saved_bytes = 0.0;
-  };
-  struct PipelineBytes {
-    std::vector<RankBytes> most;  // of the ranks that may need the most
-    RankBytes all;                // the sums over all ranks
+    bool has_embedding = false;
+    bool has_head = false;
+    double scratch_bytes = 0.0;
+    int num_ranks = 0;
+    double most_saved = 0.0;  // activations of the rank that saves the most
+    double all_saved = 0.0;   // activations of all these ranks
   };
   using ScheduleKey =
       std::tuple<Mesh, ScheduleKind, int, int64_t, Recompute, uint64_t, LayerBounds::ExchangeKey>;
@@ -106,10 +109,11 @@ class LayoutBounds {
   Result<const std::vector<RankWork>*> work(const LayoutChoice& layout, uint64_t again);
   std::vector<RankWork> work_out(const LayoutChoice& layout, const Stages& stages, uint64_t again);
   std::vector<double> least_saved_bytes(const LayoutChoice& layout, const Stages& stages);
-  static PipelineBytes pipeline_bytes(const LayoutChoice& layout, const Stages& stages,
-                                      std::span<const double> saved_bytes);
-  Result<const PipelineBytes*> least_bytes(const LayoutChoice& layout);
-  NeededBytes needed(const LayoutChoice& layout, const PipelineBytes& bytes);
+  std::vector<RankBytes> pipeline_bytes(const LayoutChoice& layout, const Stages& stages,
+                                        std::span<const double> saved_bytes);
+  static void add_rank(const RankBytes& own, double saved, std::vector<RankBytes>& ranks);
+  Result<const std::vector<RankBytes>*> least_bytes(const LayoutChoice& layout);
+  NeededBytes needed(const LayoutChoice& layout, const std::vector<RankBytes>& ranks);
   double layers_of_bucket(const Mesh& mesh);
   double file_seconds(const LayoutChoice& layout, const RankWork& own, double num_microbatches);
   Result<double> step_s(const LayoutChoice& layout, bool with_schedule, uint64_t again);
@@ -124,7 +128,7 @@ class LayoutBounds {
   // Layouts that differ only in ZeRO follow each other, so the last results are enough.
   std::optional<ScheduleKey> work_key_, bytes_key_, even_key_;
   std::vector<RankWork> work_;
-  PipelineBytes least_bytes_;
+  std::vector<RankBytes> least_bytes_;
   double even_step_s_ = 0.0;
 };
 

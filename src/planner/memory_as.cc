@@ -12,6 +12,64 @@ namespace {
 constexpr double kLogitBytes = 4.0;
 constexpr double kDropoutMaskBytes = 1.0;
 
+// Refuses what these rules do not describe.
+Status check_training(const RunConfig& config) {
+  if (config.model.lora_rank > 0) {
+    return infeasible(
+        fmt::format("model.lora_rank = {}: what other trainers keep of adapters is not described; "
+                    "set model.lora_rank = 0",
+                    config.model.lora_rank));
+  }
+  if (!config.optim.frozen.empty()) {
+    return infeasible(fmt::format(
+        "optim.frozen = \"{}\": what other trainers keep of frozen parameters is not described; "
+        "set optim.frozen = \"\"",
+        config.optim.frozen));
+  }
+  if (config.optim.name != OptimizerKind::AdamW) {
+    return infeasible(fmt::format(
+        "optim.name = \"{}\": what other trainers keep is described for AdamW alone; set "
+        "optim.name = \"adamw\"",
+        name_of(config.optim.name)));
+  }
+  return Done{};
+}
+
+Status check_offload(const ParallelConfig& parallel, OffloadChoice offload,
+                     const TrainerRules& rules) {
+  const auto refused = [&](std::string_view why, std::string_view remedy) {
+    return infeasible(
+        fmt::format("memory.offload = \"{}\": {}; {}", name_of(offload), why, remedy));
+  };
+  if (offload == OffloadChoice::Optimizer && !rules.offloads_optimizer) {
+    return refused("this trainer offloads parameters together with the optimizer",
+                   "set memory.offload = \"all\" or \"none\"");
+  }
+  if (offload == OffloadChoice::All && !rules.offloads_all) {
+    return refused("this trainer offloads the optimizer alone",
+                   "set memory.offload = \"optimizer\" or \"none\"");
+  }
+  if (offload == OffloadChoice::Optimizer && parallel.zero == 0) {
+    return refused("this trainer offloads an optimizer whose state is shared out",
+                   "set parallel.zero = 1 or memory.offload = \"none\"");
+  }
+  if (offload == OffloadChoice::All && parallel.zero < 3) {
+    return refused("this trainer offloads parameters that it gathers block by block",
+                   "set parallel.zero = 3 or memory.offload = \"none\"");
+  }
+  return Done{};
+}
+
+// Returns the bytes that stay on the device. A gradient goes to the host with the state that it
+// updates as soon as it is reduced to the rank's own part, which begins with level 2.
+StateBytes on_device(StateBytes bytes, OffloadChoice offload, int zero) {
+  if (offload == OffloadChoice::None) return bytes;
+  bytes.optimizer = 0.0;
+  if (zero >= 2) bytes.grads = 0.0;
+  if (offload == OffloadChoice::All) bytes.params = 0.0;
+  return bytes;
+}
+
 Status check_rules(const RunPlan& plan, const TrainerRules& rules) {
   if (plan.config.parallel.zero > rules.most_zero) {
     return infeasible(
@@ -28,7 +86,8 @@ Status check_rules(const RunPlan& plan, const TrainerRules& rules) {
   if (plan.model.has_experts()) {
     return infeasible("what other trainers keep of experts is not described; plan a dense model");
   }
-  return Done{};
+  TRIREME_TRY_DONE(check_training(plan.config));
+  return check_offload(plan.config.parallel, plan.config.memory.offload, rules);
 }
 
 double params_of(const RankPlan& rank) {
@@ -86,7 +145,8 @@ Result<std::vector<TrainerMemory>> memory_as(const RunPlan& plan, const TrainerR
   }
   TRIREME_TRY(simulation, simulate(plan.schedule, costs));
   const int zero = plan.config.parallel.zero;
-  const StateBytes bytes = rules.state.shared(zero, plan.mesh.dp * plan.mesh.cp);
+  const StateBytes bytes = on_device(rules.state.shared(zero, plan.mesh.dp * plan.mesh.cp),
+                                     plan.config.memory.offload, zero);
   std::vector<TrainerMemory> stages;
   for (const RankPlan& rank : plan.pipeline) {
     const double params = params_of(rank);

@@ -69,6 +69,56 @@ TEST(KeptByLayer, MegatronKeepsWhatItsPaperSays) {
   }
 }
 
+// What is offloaded is no memory of the device, and nothing else changes.
+TEST(MemoryAs, OffloadMovesTheStateToTheHost) {
+  for (const TrainerKind trainer :
+       {TrainerKind::Megatron, TrainerKind::Torchtitan, TrainerKind::DeepSpeed}) {
+    const TrainerRules rules = rules_of(trainer);
+    RunConfig config = pipeline_of(1, 2, 4);
+    config.parallel.dp = 2;
+    config.parallel.zero = rules.most_zero;
+    const TrainerMemory before = stages_of(config, rules).front();
+    for (const OffloadChoice offload : {OffloadChoice::Optimizer, OffloadChoice::All}) {
+      config.memory.offload = offload;
+      const RunPlan plan = make_plan(config, {}).value();
+      const auto after = memory_as(plan, rules);
+      const bool has_it =
+          offload == OffloadChoice::All ? rules.offloads_all : rules.offloads_optimizer;
+      ASSERT_EQ(after.ok(), has_it) << name_of(trainer);
+      if (!has_it) {
+        EXPECT_EQ(after.error().message.find("memory.offload = "), 0u);
+        continue;
+      }
+      const TrainerMemory& memory = after->front();
+      EXPECT_EQ(memory.optimizer, 0.0);
+      EXPECT_EQ(memory.params, offload == OffloadChoice::All ? 0.0 : before.params);
+      EXPECT_EQ(memory.grads, config.parallel.zero >= 2 ? 0.0 : before.grads);
+      EXPECT_EQ(memory.activations, before.activations);
+      EXPECT_EQ(memory.blocks, before.blocks);
+    }
+  }
+}
+
+// The formulas are those of AdamW that trains every parameter.
+TEST(MemoryAs, WhatTheFormulasDoNotDescribeIsRefused) {
+  RunConfig adapted = pipeline_of(1, 2, 1), frozen = adapted, muon = adapted, whole = adapted;
+  adapted.model.lora_rank = 4;
+  frozen.optim.frozen = "layers.*";
+  muon.optim.name = OptimizerKind::Muon;
+  whole.memory.offload = OffloadChoice::Optimizer;  // without ZeRO
+  const std::vector<std::pair<RunConfig, std::string>> refusals = {
+      {adapted, "model.lora_rank = 4: "},
+      {frozen, "optim.frozen = \"layers.*\": "},
+      {muon, "optim.name = \"muon\": "},
+      {whole, "memory.offload = \"optimizer\": "}};
+  for (const auto& [config, begin] : refusals) {
+    const auto refused = memory_as(make_plan(config, {}).value(), rules_of(TrainerKind::Megatron));
+    ASSERT_FALSE(refused.ok()) << begin;
+    EXPECT_EQ(refused.error().kind, ErrorKind::Infeasible);
+    EXPECT_EQ(refused.error().message.find(begin), 0u) << refused.error().message;
+  }
+}
+
 // Without the embedding and the head, which only the ends hold.
 TEST(MemoryAs, OneFOneBKeepsAsManyMicrobatchesAsStagesAreLeft) {
   const TrainerRules rules = megatron_with_scores();

@@ -268,11 +268,14 @@ Error memory_refusal(const RunPlan& plan, int64_t limit, const HostFacts& host) 
   const RankPlan largest = rank_plan(plan, tightest.first);
   const MemoryPlan& memory = largest.memory;
   const bool is_alone = plan.num_ranks() == 1;
-  const std::string who = is_alone
-                              ? "the plan"
-                              : fmt::format("the plan ({} ranks, the largest of {})",
-                                            plan.num_ranks(), format_bytes(memory.arena_bytes));
   const int64_t lacked = is_mixed(plan) ? tightest.lacks_bytes : 0;
+  const std::string needed = format_bytes(bytes_to_fit(plan) - lacked);
+  const std::string of_largest = format_bytes(memory.arena_bytes);
+  const std::string who =
+      is_alone ? "the plan"
+      : needed == of_largest
+          ? fmt::format("the plan of the largest of {} ranks", plan.num_ranks())
+          : fmt::format("the plan ({} ranks, the largest of {})", plan.num_ranks(), of_largest);
   const bool is_shared = !is_alone && shares_one_host(plan, host);
   const std::string available =
       is_mixed(plan) ? available_on_device(plan, tightest, limit)
@@ -281,8 +284,7 @@ Error memory_refusal(const RunPlan& plan, int64_t limit, const HostFacts& host) 
   const Action& moment = largest.program[size_t(memory.peak_action)];
   return {ErrorKind::Infeasible,
           fmt::format("{} needs {} but {}: the peak is at action {} ({}), {} of {}; {}; {}. {}",
-                      who, format_bytes(bytes_to_fit(plan) - lacked), available,
-                      to_string(moment, plan.schedule.num_chunks),
+                      who, needed, available, to_string(moment, plan.schedule.num_chunks),
                       action_legend({moment}, plan.schedule.num_chunks), memory.peak_action + 1,
                       largest.program.size(), largest_piece(plan, largest), classes_text(memory),
                       remedy(plan, limit, host))};

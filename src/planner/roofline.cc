@@ -7,11 +7,9 @@
 #include <utility>
 
 #include "compile/kernel_price.h"
-#include "graph/fuse.h"
+#include "graph/all_passes.h"
 #include "graph/model_graphs.h"
 #include "graph/op_work.h"
-#include "graph/place.h"
-#include "graph/stack.h"
 
 namespace trireme {
 namespace {
@@ -46,7 +44,7 @@ class RoofPricer {
   }
 
   void add(const std::string& unit, const Graph& stated, std::vector<RoofPoint>& points) const {
-    const Graph graph = fuse(place(stack(stated), shape_));
+    const Graph graph = fused_graph(stated, shape_);
     const std::vector<OpWork> works = op_works(graph, shard_, shape_);
     for (size_t i = 0; i < works.size(); ++i) {
       const OpWork& work = works[i];
@@ -77,8 +75,9 @@ class RoofPricer {
   }
   double bytes(const PassWork& work) const {
     double bytes = work.half.bytes;
-    for (const Product& product : work.half.products)
+    for (const Product& product : work.half.products) {
       bytes += product_bytes(product, shape_.compute);
+    }
     if (work.attention) {
       const double passes = work.attention_factor > 1.0 ? 2.0 : 1.0;
       bytes += passes * fused_attention_bytes(*work.attention, shape_.compute);

@@ -54,14 +54,19 @@ StateBytes StateBytes::shared(int zero, int ranks) const {
 TrainerRules rules_of(TrainerKind trainer) {
   switch (trainer) {
     case TrainerKind::Megatron:  // fp32 gradients; the distributed optimizer is ZeRO 1
-      return {.state = {2, 4, 12}, .most_zero = 1};
+      return {.state = {2, 4, 12}, .most_zero = 1, .offloads_optimizer = true};
     case TrainerKind::Torchtitan:  // fp32 parameters, and 16-bit blocks while they compute
       return {.state = {4, 4, 8},
               .rebuilds_blocks = true,
+              .offloads_all = true,
               .fuses_gate = false,
               .keeps_every_other_product = true};
     case TrainerKind::DeepSpeed:  // fp32 gradients beside those of 16 bits that are sent
-      return {.state = {2, 2, 16}, .rebuilds_blocks = true, .fuses_gate = false};
+      return {.state = {2, 2, 16},
+              .rebuilds_blocks = true,
+              .offloads_optimizer = true,
+              .offloads_all = true,
+              .fuses_gate = false};
   }
   TRIREME_CHECK(false, "every trainer has rules");
   return {};

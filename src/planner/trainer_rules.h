@@ -35,10 +35,12 @@ inline constexpr StateBytes kBf16MomentState{2, 2, 8};
 // What a trainer keeps.
 struct TrainerRules {
   StateBytes state;
-  int most_zero = 3;             // highest level of ZeRO that it has
-  bool rebuilds_blocks = false;  // level 3 holds whole blocks while they compute
-  bool stores_scores = false;    // attention without a fused kernel
-  bool fuses_gate = true;        // false: SwiGLU also keeps the activated gate
+  int most_zero = 3;                // highest level of ZeRO that it has
+  bool rebuilds_blocks = false;     // level 3 holds whole blocks while they compute
+  bool offloads_optimizer = false;  // to the memory of the host: moments and master weights
+  bool offloads_all = false;        // also parameters and gradients; blocks come back to compute
+  bool stores_scores = false;       // attention without a fused kernel
+  bool fuses_gate = true;           // false: SwiGLU also keeps the activated gate
   // recompute = "selective" keeps the output of every second product, beginning with the first.
   bool keeps_every_other_product = false;
 };

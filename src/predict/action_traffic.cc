@@ -6,6 +6,8 @@
 
 #include "collectives/move_collective.h"
 #include "compile/link_cost.h"
+#include "compile/tied_join.h"
+#include "graph/latent_ring.h"
 #include "graph/layer_keep.h"
 #include "graph/moves.h"
 #include "graph/op_placement.h"
@@ -191,7 +193,7 @@ class ActionTraffic::Work {
   void count_moves(const Action& action) {
     const StageSpec& stage = rank_->chunks[size_t(action.chunk)].stage;
     const auto [found, is_new] =
-        moves_.try_emplace({content_of(plan_.model, stage), rank_->shape.tp_rank});
+        moves_.try_emplace({content_of(plan_.model, stage), rank_->shape.tp, rank_->shape.tp_rank});
     StageMoves& moves = found->second;
     if (is_new) moves = collective_bytes_.moves(plan_.model, stage, rank_->shape);
     if (action.kind == ActionKind::F) return count_moves(moves.forward);
@@ -213,6 +215,10 @@ class ActionTraffic::Work {
     return count;
   }
 
+  int64_t num_attentions_again(const StageSpec& stage) {
+    return num_again(OpKind::Attention, stage) + num_again(OpKind::LatentAttention, stage);
+  }
+
   int64_t num_expert_layers(const StageSpec& stage) const {
     int64_t count = 0;
     for (const LayerRun& run : layer_runs(plan_.model, stage)) {
@@ -228,7 +234,7 @@ class ActionTraffic::Work {
     const auto [forward, backward] = context_bytes_of_layer();
     const bool is_first = action.kind == ActionKind::F;
     const int64_t blocks = num_blocks(plan_.model, stage);
-    bytes_[kCp] += (is_first ? blocks : num_again(OpKind::Attention, stage)) * forward;
+    bytes_[kCp] += (is_first ? blocks : num_attentions_again(stage)) * forward;
     const bool differentiates = action.kind == ActionKind::B || action.kind == ActionKind::BW;
     if (differentiates) bytes_[kCp] += blocks * backward;
   }
@@ -236,7 +242,7 @@ class ActionTraffic::Work {
   struct ContextBytes {
     int64_t forward = 0, backward = 0;
   };
-  ContextBytes context_bytes_of_layer() const {
+  ContextBytes context_bytes_of_layer() {
     const ModelShard model = shard_model(plan_.model, rank_->shape);
     switch (context_strategy(rank_->shape)) {
       case ContextStrategy::WholeSequences:
@@ -249,12 +255,17 @@ class ActionTraffic::Work {
     return {};
   }
 
-  // In F the keys and values of this rank's tokens travel once round the ring. In B they travel
-  // again, with their fp32 gradients, which then return to this rank.
-  ContextBytes ring_bytes(const ModelShard& model) const {
+  // In F the keys and values of this rank's tokens, or their latents, and the keys of an indexer
+  // travel once round the ring. In B they travel again, with their fp32 gradients, which then
+  // return to this rank.
+  ContextBytes ring_bytes(const ModelShard& model) {
     const int64_t cp = plan_.mesh.cp;
     const int64_t tokens = rank_->shape.micro_sequences * model.local_len();
-    const int64_t elements = tokens * (model.k_width() + model.v_width());
+    const auto [columns, is_new] = ring_columns_.try_emplace(rank_->shape.tp);
+    if (is_new) {
+      columns->second = ring_columns(layer_keep(plan_.model, rank_->shape, 0).fused, model);
+    }
+    const int64_t elements = tokens * (columns->second + model.index_head_dim);
     const int64_t forward = elements * size_of(rank_->shape.compute) * (cp - 1);
     return {forward, forward + elements * size_of(DType::F32) * cp};
   }
@@ -392,10 +403,12 @@ class ActionTraffic::Work {
   };
 
   ShardedBucket& sharded(const Bucket& bucket) {
-    const auto [found, is_new] = buckets_.try_emplace(numbers_of(bucket));
+    const int shards = this->shards(bucket);
+    std::vector<int64_t> key = numbers_of(bucket);
+    key.push_back(shards);  // places of a pipeline may have degrees of their own
+    const auto [found, is_new] = buckets_.try_emplace(std::move(key));
     ShardedBucket& result = found->second;
     if (!is_new) return result;
-    const int shards = this->shards(bucket);
     for (int i = 0; i < shards; ++i) {
       const Shard shard = shard_ranges(bucket, zero_of(bucket).num_holders(), i);
       result.grads.push_back(shard.grads.count);
@@ -444,9 +457,14 @@ class ActionTraffic::Work {
   }
 
   void count_tied(const Action& action) {
-    for (const OwnedParam& owned : rank_->chunks[size_t(action.chunk)].owned) {
-      if (owned.name == "embedding.tokens") bytes_[kPp] += pair_bytes(action.peer, owned.count);
-    }
+    if (!tied_) tied_ = tied_join(plan_);
+    const std::optional<TiedShare> share = tied_->share_of(rank_->coords);
+    const TiedEnd& end = tied_->ends[size_t(share->end)];
+    // However the piece is cut into pairs, each of two ranks sends what they sum once.
+    bytes_[kPp] += pair_bytes(action.peer, end.piece(share->piece).count);
+    bytes_[kDp] +=
+        collective(Collective::AllGather, along(MeshAxis::Dp, end.sharing, end.shards), share->copy,
+                   share->part.count, share->counts, plan_.shape.grad, is_canonical());
   }
 
   // Gradients summed with another rank of the pipeline.
@@ -473,8 +491,8 @@ class ActionTraffic::Work {
     first.cp = fold % mesh.cp;
     first.dp = fold / mesh.cp;
     return {position_of(mesh, first),
-            {mesh.ep_cp(), span_of(mesh, MeshAxis::Cp).stride},
-            {mesh.ep_dp(), span_of(mesh, MeshAxis::Dp).stride},
+            {mesh.ep_cp(), span_of(mesh, MeshAxis::Cp, first.pp).stride},
+            {mesh.ep_dp(), span_of(mesh, MeshAxis::Dp, first.pp).stride},
             ranks_per_node_};
   }
 
@@ -490,9 +508,11 @@ class ActionTraffic::Work {
   const RunPlan& plan_;
   int64_t ranks_per_node_;
   CollectiveBytes& collective_bytes_;
-  std::map<int, LayerKeep> layers_;                                   // by kind
-  std::map<std::pair<std::vector<int64_t>, int>, StageMoves> moves_;  // content of a stage, tp rank
+  std::map<int, LayerKeep> layers_;                                         // by kind
+  std::map<int, int64_t> ring_columns_;                                     // by tp
+  std::map<std::tuple<std::vector<int64_t>, int, int>, StageMoves> moves_;  // content, tp, tp rank
   std::map<std::vector<int64_t>, ShardedBucket> buckets_;
+  std::optional<TiedJoin> tied_;
   // Arguments of the call that is running.
   const RankPlan* rank_ = nullptr;
   AxisCounts bytes_ = {};

@@ -46,9 +46,8 @@ Largest over_tp(const RunPlan& plan, const RankPlan& rank, const Hardware& hardw
   return largest;
 }
 
-Largest over_dp(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware,
-                CollectiveBytes& collective_bytes) {
-  Largest largest;
+void add_dp(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware,
+            CollectiveBytes& collective_bytes, Largest& largest) {
   const DataLinks links(plan, rank, hardware);
   std::set<std::tuple<ActionKind, int, int, int>> seen;
   for (const Action& action : rank.program) {
@@ -67,6 +66,19 @@ Largest over_dp(const RunPlan& plan, const RankPlan& rank, const Hardware& hardw
       price.seconds = links.seconds(part);
       take(largest, "dp", part.span, {part.move, part.sent_bytes, price});
     }
+  }
+}
+
+// A parameter server pushes nothing and the other ranks answer no pull, so one of each is asked.
+Largest over_dp(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware,
+                CollectiveBytes& collective_bytes) {
+  Largest largest;
+  add_dp(plan, rank, hardware, collective_bytes, largest);
+  if (plan.config.parallel.sync == GradSync::ParameterServer && !plan.is_asynchronous()) {
+    MeshCoords coords = rank.coords;
+    coords.dp = plan.mesh.dp_at(coords.pp) - 1;
+    add_dp(plan, rank_plan(plan, position_of(plan.mesh, coords)), hardware, collective_bytes,
+           largest);
   }
   return largest;
 }

@@ -20,7 +20,8 @@ struct AxisCollective {
 };
 std::string_view name_of(VectorMove move);
 
-// The collectives of rank 0 over every axis of more than one rank. What parallel.tp_overlap sends
+// The collectives of rank 0 over every axis of more than one rank, and with parameter servers also
+// those of a rank that is none. What parallel.tp_overlap sends
 // in pieces is not listed, because it has no price of its own.
 std::vector<AxisCollective> axis_collectives(const RunPlan& plan, const Hardware& hardware);
 

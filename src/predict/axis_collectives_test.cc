@@ -29,5 +29,22 @@ TEST(AxisCollectives, OnAProcessorTheTimeOfDpIsThatOfThePrediction) {
   EXPECT_EQ(num_sums, 1);
 }
 
+// Rank 0 is a server: it sends parameters, and the other ranks send gradients.
+TEST(AxisCollectives, ParameterServersHavePushesAndPulls) {
+  for (const int servers : {1, 2, 4}) {
+    RunConfig config = small_run(ModelFamily::Gpt2);
+    config.parallel.dp = 4;
+    config.batch.global_sequences = 8;
+    config.parallel.sync = GradSync::ParameterServer;
+    config.parallel.servers = servers;
+    std::vector<std::string> names;
+    for (const AxisCollective& one : axis_collectives(make_plan(config, {}).value(), two_nodes())) {
+      EXPECT_GT(one.sent_bytes, 0.0);
+      names.push_back(one.axis + " " + one.collective);
+    }
+    EXPECT_EQ(names, (std::vector<std::string>{"dp reduce_scatter", "dp all_gather"})) << servers;
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "compile/grad_sums_price.h"
 #include "compile/stage_cost.h"
 #include "predict/price_schedule.h"
 
@@ -15,7 +16,7 @@ namespace {
 // Seconds of the kernels of every stage, sums of gradients included, for one micro-batch.
 std::vector<StageTimes> kernel_times(const RunPlan& plan, const PlanPrices& prices,
                                      const Hardware& hardware) {
-  const std::vector<double> sums_s = price_grad_sums(plan, hardware);
+  const std::vector<double> sums_s = price_grad_sums(plan, plan.stages, hardware);
   std::vector<StageTimes> stages;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const UnitPrices& of_place = prices.at(plan.mesh, plan.place_of(int(stage)));

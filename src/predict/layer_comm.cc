@@ -78,9 +78,9 @@ LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& actio
 }
 
 // The part of a group of ep along dp. Its part along cp follows from the span of cp.
-RankSpan experts_along_dp(const Mesh& mesh) {
+RankSpan experts_along_dp(const Mesh& mesh, int place) {
   if (mesh.ep_dp() == 1) return {};
-  return {mesh.ep_dp(), stride_of(mesh, MeshAxis::Dp)};
+  return {mesh.ep_dp(), stride_of(mesh, MeshAxis::Dp, place)};
 }
 
 }  // namespace
@@ -119,7 +119,7 @@ LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Ac
                            outline.shape,
                            span_of(mesh, MeshAxis::Tp, rank.coords.pp),
                            span_of(mesh, MeshAxis::Cp, rank.coords.pp),
-                           experts_along_dp(mesh),
+                           experts_along_dp(mesh, rank.coords.pp),
                            mesh.size()};
     const auto [known, is_new] = collective_bytes.layer_comm.try_emplace(key);
     if (is_new) {

@@ -60,7 +60,9 @@ Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) 
 
 double predict_update(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware) {
   double of_muon = 0.0, others = 0.0, newton_schulz_s = 0.0, kernels = 0.0;
+  int units = 0;
   for (const ChunkTables& chunk : rank.chunks) {
+    units += num_units(chunk.stage);
     for (const OwnedParam& owned : chunk.owned) {
       if (owned.is_frozen) continue;
       kernels += kKernelsOfParam;
@@ -72,9 +74,11 @@ double predict_update(const RunPlan& plan, const RankPlan& rank, const Hardware&
   StageShape without_muon = plan.shape;
   without_muon.optimizer_state.muon = false;
   const double launches_s = hardware.is_processor() ? kernels * hardware.launch_s : 0.0;
-  return price_update(others, without_muon, hardware) +
-         price_update(of_muon, plan.shape, hardware) + newton_schulz_s + launches_s +
-         hardware.step_s;
+  const double kernels_s = price_update(others, without_muon, hardware) +
+                           price_update(of_muon, plan.shape, hardware) + newton_schulz_s;
+  // Those of a trainer that keeps one flat tensor of every unit.
+  const double host_s = units * hardware.practice.update_launches * hardware.launch_s;
+  return std::max(kernels_s, host_s) + launches_s + hardware.step_s;
 }
 
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware) {

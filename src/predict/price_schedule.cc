@@ -4,9 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "compile/kernel_price.h"
+#include "compile/grad_sums_price.h"
 #include "compile/stage_cost.h"
-#include "graph/param_table.h"
 #include "predict/hidden_comm.h"
 
 namespace trireme {
@@ -20,23 +19,6 @@ std::set<ActionKind> kinds_of(const Schedule& schedule) {
   return kinds;
 }
 
-// Seconds a micro-batch in which the gradients of a stage are added to those of others. In one tree
-// of sums a kernel reads two partial sums and writes one; else a product reads what it adds to.
-double grad_sums_s(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage,
-                   const Hardware& hardware) {
-  const double microbatches = double(plan.num_microbatches);
-  if (microbatches <= 1.0 || !hardware.practice.fuses_kernels) return 0.0;
-  double elements = 0.0;
-  for (const ParamSpec& param : local_param_table(plan.model, stage, rank.shape)) {
-    if (param.is_trained) elements += double(param.shape.num_elements());
-  }
-  if (rank.zero.shards_grads()) elements /= double(rank.zero.degree);
-  const double bytes = elements * double(size_of(plan.shape.grad));
-  const double sums = (microbatches - 1.0) / microbatches;
-  if (plan.mode == AccumulateMode::Layout) return sums * price_memory(3.0 * bytes, 0, hardware);
-  return hardware.is_processor() ? sums * bytes / hardware.matmul_bytes_per_s : 0.0;
-}
-
 // What the prices of a stage depend on: its layers and the degrees of its place.
 std::vector<int64_t> alike_key(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage) {
   std::vector<int64_t> key = content_of(plan.model, stage);
@@ -47,20 +29,6 @@ std::vector<int64_t> alike_key(const RunPlan& plan, const RankPlan& rank, const 
 }
 
 }  // namespace
-
-std::vector<double> price_grad_sums(const RunPlan& plan, const Hardware& hardware) {
-  std::vector<double> sums_s(size_t(num_stages(plan.schedule)));
-  std::map<std::vector<int64_t>, double> known;
-  for (const RankPlan& rank : plan.pipeline) {
-    for (size_t c = 0; c < rank.chunks.size(); ++c) {
-      const StageSpec& spec = rank.chunks[c].stage;
-      const auto [alike, is_new] = known.try_emplace(alike_key(plan, rank, spec));
-      if (is_new) alike->second = grad_sums_s(plan, rank, spec, hardware);
-      sums_s[size_t(rank.places[c].stage)] = alike->second;
-    }
-  }
-  return sums_s;
-}
 
 LayerComm StageComm::of(const Action& action) const {
   switch (action.kind) {
@@ -85,7 +53,7 @@ PricedSchedule price_schedule(const RunPlan& plan, const PlanPrices& prices,
                               double layer_saved_bytes) {
   std::vector<StageSpec> stages(size_t(num_stages(plan.schedule)));
   std::vector<StageComm> comm(stages.size());
-  const std::vector<double> sums_s = price_grad_sums(plan, hardware);
+  const std::vector<double> sums_s = price_grad_sums(plan, plan.stages, hardware);
   std::map<std::vector<int64_t>, StageComm> known;
   const std::set<ActionKind> kinds = kinds_of(plan.schedule);
   for (const RankPlan& rank : plan.pipeline) {
@@ -121,12 +89,9 @@ PricedSchedule price_schedule(const RunPlan& plan, const PlanPrices& prices,
     times.w_s += comm[stage].w.total();
     costs.saved_bytes.push_back(lanes[stage] * double(stages[stage].num_layers) *
                                 layer_saved_bytes);
-    // An action of the schedule is one of every lane.
-    for (double* seconds : {&times.f_s, &times.b_s, &times.w_s, &times.bw_s}) {
-      *seconds *= lanes[stage];
-    }
   }
   price_pairs(plan, hardware, comm, costs);
+  price_lanes(plan, costs);
   Result<Simulation> simulation = simulate(plan.schedule, costs);
   return {std::move(simulation), std::move(comm), std::move(costs)};
 }

@@ -28,10 +28,6 @@ struct PricedSchedule {
   Costs costs;
 };
 
-// Returns the seconds a micro-batch in which the gradients of every stage are added to those of
-// others, [stage].
-std::vector<double> price_grad_sums(const RunPlan& plan, const Hardware& hardware);
-
 // Simulates the schedule of one pipeline with the prices of its stages, up to Step. Reads only the
 // places and stages of the ranks (outline_pipeline). `layer_saved_bytes` is what F saves of one
 // layer; the simulated peaks of the ranks are computed from it. `prices` are those of the plan's

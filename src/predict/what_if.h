@@ -22,11 +22,12 @@ struct Cause {
 struct WaitingRanks {
   std::string who;  // such as "other stages of a slow rank's pipeline"
   int num_ranks = 0;
+  double in_transfers_s = 0.0;  // that nothing hides, over slower links
   double in_layers_s = 0.0;
   double for_stages_s = 0.0;
   double at_end_s = 0.0;
 
-  double total_s() const { return in_layers_s + for_stages_s + at_end_s; }
+  double total_s() const { return in_transfers_s + in_layers_s + for_stages_s + at_end_s; }
 };
 
 // What disturbances do to a step.

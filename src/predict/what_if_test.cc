@@ -57,6 +57,27 @@ TEST(WhatIf, CountsEveryRankAmongThoseThatMayWait) {
   EXPECT_GT(result.waiting.back().at_end_s, 0.0);  // the other pipelines
 }
 
+// What slow links add to a step is waiting: of all ranks together, as much as the step becomes
+// longer. Nothing else changes, so the means of the groups account for all of it.
+TEST(WhatIf, SlowLinksMakeRanksWaitAsLongAsTheStepBecomesLonger) {
+  for (const int dp : {2, 4}) {
+    const RunPlan plan = small_plan(dp);
+    const Hardware hardware = two_nodes();
+    for (const LinkTier& tier : hardware.tiers) {
+      const WhatIf result = what_if(plan, hardware, {.links = {{tier.name, 0.1}}}).value();
+      double waited_s = 0.0;
+      for (const WaitingRanks& group : result.waiting) {
+        EXPECT_GE(group.in_transfers_s, -1e-12 * result.step_s());
+        waited_s += group.total_s() * group.num_ranks / plan.num_ranks();
+      }
+      const double added_s = result.step_s() - result.undisturbed_s;
+      EXPECT_NEAR(waited_s, added_s, 1e-9 * result.step_s()) << tier.name << " dp " << dp;
+    }
+  }
+  const WhatIf of_a_rank = what_if(small_plan(2), two_nodes(), {.ranks = {{1, 2.0}}}).value();
+  for (const WaitingRanks& group : of_a_rank.waiting) EXPECT_EQ(group.in_transfers_s, 0.0);
+}
+
 TEST(WhatIf, RefusesWhatCannotBeDisturbed) {
   const RunPlan plan = small_plan(2);
   const Hardware hardware = two_nodes();
