@@ -3,6 +3,8 @@
 #include <sched.h>
 
 #include <optional>
+#include <span>
+#include <thread>
 
 namespace trireme {
 
@@ -22,5 +24,11 @@ class CoreBinding {
  private:
   std::optional<cpu_set_t> before_;  // restored at the end
 };
+
+// Binds every worker of a team to a core of its own, if the team has as many threads as its process
+// has cores; else, or without `binds`, they may use all cores. Unbound, two of them may stay on one
+// core for seconds, because they sleep so often that the kernel does not take it for overloaded.
+// The caller of the team is not bound, because threads that it starts later would share its core.
+void bind_workers(std::span<std::thread> workers, bool binds);
 
 }  // namespace trireme

@@ -13,6 +13,9 @@ class HelpBalance {
  public:
   bool pays(int64_t now_ns) const { return now_ns >= alone_until_ns_; }
 
+  // False after a time that was costly, until help has paid again.
+  bool is_trusted() const { return alone_ns_ == kPeriodNs; }
+
   // After a job: the time that the caller would have needed for the tiles of the workers, and how
   // long it waited when its own tiles were done.
   void note(int64_t saved_ns, int64_t waited_ns, int64_t now_ns) {

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "device/core_binding.h"
 
 namespace trireme {
 namespace {
@@ -63,6 +64,10 @@ void ThreadTeam::run(const Job& job) {
                                ? end_ns - wait_ns
                                : (wait_ns - begin_ns) * (num_tiles - by_caller) / by_caller;
   help_.note(saved_ns, end_ns - wait_ns, end_ns);
+  if (help_.is_trusted() != are_bound_) {
+    are_bound_ = help_.is_trusted();
+    bind_workers(workers_, are_bound_);
+  }
 }
 
 void ThreadTeam::open(const Job& job) {

@@ -13,6 +13,7 @@ namespace trireme {
 // The threads of one rank. They take tiles whose borders depend only on shapes, so results do not
 // depend on the number of threads. Between jobs the threads spin briefly, then sleep. A job waits
 // only for tiles that are taken: a thread whose core is taken by another process delays nobody.
+// While no other process takes their cores, the workers are bound to them.
 class ThreadTeam {
  public:
   explicit ThreadTeam(int num_threads);  // the caller is thread 0
@@ -58,7 +59,8 @@ class ThreadTeam {
   alignas(64) std::atomic<uint32_t> generation_{0};  // a new value starts a job
   alignas(64) std::atomic<uint32_t> done_{0};        // tiles of this job that workers have done
   std::atomic<bool> leaving_{false};
-  HelpBalance help_;  // used by the caller only
+  HelpBalance help_;        // used by the caller only
+  bool are_bound_ = false;  // the workers, to their cores; used by the caller only
   std::vector<std::thread> workers_;
 };
 

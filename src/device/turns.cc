@@ -2,11 +2,10 @@
 
 #include <utility>
 
-#include "base/clock.h"
-
 namespace trireme {
 
-Turns::Turns() : thread_([this] { work(); }) {}
+Turns::Turns(std::function<int64_t()> clock)
+    : clock_(std::move(clock)), thread_([this] { work(); }) {}
 
 Turns::~Turns() {
   is_leaving_ = true;
@@ -53,11 +52,11 @@ void Turns::run_pieces(Piece first, Piece second) {
 void Turns::pass() {
   const int own = turn_, other = 1 - own;
   if (!are_taken_ || has_ended_[size_t(other)]) return;
-  const int64_t begin_ns = monotonic_ns();
+  const int64_t begin_ns = clock_();
   turn_ = other;
   may_run_[size_t(other)].release();
   may_run_[size_t(own)].acquire();
-  away_ns_[size_t(own)] += monotonic_ns() - begin_ns;
+  away_ns_[size_t(own)] += clock_() - begin_ns;
   if (error_) throw Stopped{};
 }
 

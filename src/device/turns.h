@@ -3,9 +3,12 @@
 #include <array>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <semaphore>
 #include <thread>
 #include <type_traits>
+
+#include "base/clock.h"
 
 namespace trireme {
 
@@ -14,7 +17,9 @@ namespace trireme {
 // which piece runs, so ranks that run the same pieces take the same turns. run() allocates nothing.
 class Turns {
  public:
-  Turns();  // starts the thread of the second piece; it keeps the cores of the calling thread
+  // Starts the thread of the second piece, which keeps the cores of the calling thread. `clock`
+  // measures the time away, in nanoseconds.
+  explicit Turns(std::function<int64_t()> clock = monotonic_ns);
   ~Turns();
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
@@ -31,8 +36,7 @@ class Turns {
   void pass();
   // True between the beginning and the end of run().
   bool are_taken() const { return are_taken_; }
-  // Returns the time that the calling piece has waited in pass() since its run began, in
-  // nanoseconds.
+  // Returns the time that the calling piece has waited in pass() since its run began, by the clock.
   int64_t away_ns() const { return away_ns_[size_t(turn_)]; }
 
  private:
@@ -52,6 +56,7 @@ class Turns {
   void run_piece(int side, Piece piece);
   void work();  // main function of the thread
 
+  std::function<int64_t()> clock_;
   // Only the piece whose turn it is reads and writes the members below.
   int turn_ = 0;
   bool are_taken_ = false;

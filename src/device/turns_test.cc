@@ -90,5 +90,25 @@ TEST(Turns, TimeAwayIsThatOfTheOtherPiece) {
   EXPECT_EQ(away_b, 0);
 }
 
+// By a clock that stands still while a rank waits, a piece is away as long as the other one works.
+TEST(Turns, TimeAwayIsMeasuredByTheClockOfTheCaller) {
+  int64_t now_ns = 0, away_a = 0, away_b = 0;
+  Turns turns([&] { return now_ns; });
+  turns.run(
+      [&] {
+        now_ns += 3;
+        turns.pass();
+        away_a = turns.away_ns();
+        now_ns += 5;
+      },
+      [&] {
+        now_ns += 7;
+        turns.pass();
+        away_b = turns.away_ns();
+      });
+  EXPECT_EQ(away_a, 7);
+  EXPECT_EQ(away_b, 5);
+}
+
 }  // namespace
 }  // namespace trireme

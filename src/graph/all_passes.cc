@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "graph/fuse.h"
+#include "graph/latent_ring.h"
 #include "graph/layer_strategy.h"
 #include "graph/place.h"
 #include "graph/slice.h"
@@ -11,7 +12,8 @@
 namespace trireme {
 
 Graph placed_graph(Graph stated, const StageShape& layout) {
-  return slice(place(stack(leave_whole(std::move(stated), layout.layers)), layout), layout);
+  Graph stacked = stack(leave_whole(std::move(stated), layout.layers));
+  return slice(place(ring_of_latents(std::move(stacked), layout), layout), layout);
 }
 
 Graph fused_graph(Graph stated, const StageShape& layout) {

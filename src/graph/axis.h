@@ -20,6 +20,9 @@ enum class Axis : uint8_t {
   ValueWidth,    // numbers of one head of v, with latents
   Latent,        // what keys and values are made from
   QueryLatent,   // what queries are made from
+  IndexHead,     // heads of the indexer of sparse attention
+  IndexWidth,    // numbers of one of them
+  ChosenKey,     // keys that it chooses for a query
   Hidden,        // hidden units of an MLP, or of one expert
   DenseHidden,   // hidden units of the MLP of a layer without experts in a model with experts
   SharedHidden,  // hidden units of all shared experts

@@ -63,6 +63,12 @@ Dim dim_of(Axis axis, const ModelSpec& model) {
       return {axis, model.kv_lora_rank};
     case Axis::QueryLatent:
       return {axis, model.q_lora_rank};
+    case Axis::IndexHead:
+      return {axis, model.index_heads};
+    case Axis::IndexWidth:
+      return {axis, model.index_head_dim};
+    case Axis::ChosenKey:
+      return {axis, std::min(model.index_top_k, model.seq_len)};
     case Axis::Hidden:
       return {axis, model.d_ff};
     case Axis::DenseHidden:

@@ -23,13 +23,20 @@ bool weight_grad_reads_input(const Graph& graph, const Op& op) {
         const Param& param = graph.params[size_t(id)];
         return param.is_trained && param.is_matrix();
       });
+    case OpKind::LatentAttention:
+      return false;
     default:
       return has_weight_grad(graph, op);
   }
 }
 
+bool weight_grad_reads_output_grad(const Graph& graph, const Op& op) {
+  return op.kind != OpKind::LatentAttention && has_weight_grad(graph, op);
+}
+
 std::vector<ValueId> read_by_backward(const Graph& graph, const Op& op) {
   switch (op.kind) {
+    case OpKind::ChooseKeys:
     case OpKind::Norm:
     case OpKind::Activation:
     case OpKind::Route:
@@ -49,6 +56,8 @@ std::vector<ValueId> read_by_backward(const Graph& graph, const Op& op) {
       read.push_back(op.outputs.front());
       return read;
     }
+    case OpKind::LatentAttention:  // has a copy of the latents
+      return {op.inputs.front(), op.outputs.front()};
     case OpKind::CrossEntropy:  // fused with the projection; alone it reads nothing that is kept
       return weight_grad_reads_input(graph, op) ? op.inputs : std::vector<ValueId>{};
     default:  // linear in its input, and without weights

@@ -61,14 +61,32 @@ std::string fused_text(const Graph& graph, const Op& op) {
 }  // namespace
 
 std::string_view name_of(OpKind kind) {
-  constexpr std::string_view kNames[] = {
-      "lookup",      "norm",          "linear",        "grouped_linear",
-      "rope",        "concat",        "attention",     "latent_attention",
-      "activation",  "dropout",       "scale",         "add",
-      "route",       "count",         "choose",        "dispatch",
-      "combine",     "softmax_parts", "cross_entropy", "pixels",
-      "convolution", "batch_norm",    "pool",          "flatten",
-      "redistribute"};
+  constexpr std::string_view kNames[] = {"lookup",
+                                         "norm",
+                                         "linear",
+                                         "grouped_linear",
+                                         "rope",
+                                         "concat",
+                                         "choose_keys",
+                                         "attention",
+                                         "latent_attention",
+                                         "activation",
+                                         "dropout",
+                                         "scale",
+                                         "add",
+                                         "route",
+                                         "count",
+                                         "choose",
+                                         "dispatch",
+                                         "combine",
+                                         "softmax_parts",
+                                         "cross_entropy",
+                                         "pixels",
+                                         "convolution",
+                                         "batch_norm",
+                                         "pool",
+                                         "flatten",
+                                         "redistribute"};
   return kNames[int(kind)];
 }
 

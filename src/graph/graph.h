@@ -87,8 +87,9 @@ enum class OpKind : uint8_t {
   GroupedLinear,    // the same for rows that are sorted by expert, each expert with its own weights
   Rope,             // rotary positions
   Concat,           // side by side in every head; an input without heads stands in each of them
-  Attention,        // causal softmax(q k^T) v
-  LatentAttention,  // the same of keys and values that are never made (absorb.h)
+  ChooseKeys,       // which keys a query sees (sparse attention)
+  Attention,        // causal softmax(q k^T) v, of all keys or of the chosen ones
+  LatentAttention,  // the same on latents (absorb.h, latent_ring.h)
   Activation,       // one function of one input, or SwiGLU of gate and up; then optionally weighted
   Dropout,
   Scale,         // every channel times a number of its own

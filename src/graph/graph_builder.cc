@@ -1,10 +1,7 @@
 #include "graph/graph_builder.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -207,38 +204,6 @@ ValueId GraphBuilder::project(const std::string& weight, ValueId x) {
   return add_linear(weight, x, {Axis::Width}, residual_stddev());
 }
 
-ValueId GraphBuilder::rope(ValueId x) {
-  return add_op(OpKind::Rope, graph_.values[size_t(x)].name + ".rope", {x}, {}, dims_of(x));
-}
-
-ValueId GraphBuilder::concat(const std::string& name, ValueId x, ValueId y, Axis columns) {
-  std::vector<Dim> dims = dims_of(x);
-  dims.back() = columns;
-  return add_op(OpKind::Concat, name, {x, y}, {}, std::move(dims));
-}
-
-void GraphBuilder::mark_logit_side(ValueId value, LogitSide side) {
-  const auto makes = [&](const Op& op) {
-    return std::find(op.outputs.begin(), op.outputs.end(), value) != op.outputs.end();
-  };
-  const auto op = std::find_if(graph_.ops.begin(), graph_.ops.end(), makes);
-  if (op == graph_.ops.end()) return;
-  // Behind the first input of a concatenation stands a part that all heads share.
-  if (op->kind == OpKind::Rope || op->kind == OpKind::Concat) {
-    return mark_logit_side(op->inputs.front(), side);
-  }
-  if (op->kind != OpKind::Linear) return;
-  for (const ParamId id : op->params) graph_.params[size_t(id)].logit_side = side;
-}
-
-ValueId GraphBuilder::attention(const std::string& name, ValueId q, ValueId k, ValueId v) {
-  mark_logit_side(q, LogitSide::Query);
-  mark_logit_side(k, LogitSide::Key);
-  std::vector<Dim> dims = dims_of(q);
-  dims.back() = dims_of(v).back();
-  return add_op(OpKind::Attention, name, {q, k, v}, {}, std::move(dims));
-}
-
 ValueId GraphBuilder::activation(ValueId x) {
   const ValueId y = add_op(OpKind::Activation, graph_.values[size_t(x)].name + ".activation", {x},
                            {}, dims_of(x));
@@ -269,74 +234,6 @@ ValueId GraphBuilder::add(const std::string& name, ValueId x, ValueId y) {
   const ValueId sum = add_op(OpKind::Add, name, {x, y}, {}, dims_of(x));
   graph_.values.back().num_row_dims = value(x).num_row_dims;
   return sum;
-}
-
-ParamId GraphBuilder::router_weight(const std::string& router) {
-  return add_matrix(router, {Axis::Expert}, {Axis::Width}, model_.init_stddev);
-}
-
-std::vector<ParamId> GraphBuilder::balancing_bias(const std::string& bias) {
-  if (model_.balance_rate == 0.0) return {};
-  return {add_param({.name = bias,
-                     .rows = {Axis::Expert},
-                     .init = ParamInit::Zero,
-                     .balance_rate = model_.balance_rate})};
-}
-
-void GraphBuilder::declare_router(const std::string& router, const std::string& bias) {
-  router_weight(router);
-  balancing_bias(bias);
-}
-
-ValueId GraphBuilder::route(const std::string& router, ValueId x) {
-  return add_op(OpKind::Route, router, {x}, {router_weight(router)}, {Axis::Token, Axis::Expert},
-                Numbers::F32);
-}
-
-ValueId GraphBuilder::count(ValueId scores) {
-  return add_op(OpKind::Count, graph_.values[size_t(scores)].name + ".visits", {scores}, {},
-                {Axis::Sequence, Axis::Expert}, Numbers::I32);
-}
-
-ValueId GraphBuilder::choose(const std::string& bias, ValueId scores, ValueId visits) {
-  return add_op(OpKind::Choose, graph_.values[size_t(scores)].name + ".choice", {scores, visits},
-                balancing_bias(bias), {Axis::Token, Axis::Choice}, Numbers::F32);
-}
-
-GraphBuilder::Dispatched GraphBuilder::dispatch(ValueId x, ValueId choice) {
-  const std::string name = graph_.values[size_t(x)].name + ".dispatch";
-  const ValueId rows = add_op(OpKind::Dispatch, name, {x, choice}, {}, {Axis::Visit, Axis::Width});
-  const ValueId weights = add_value(name + ".weight", {Axis::Visit}, Numbers::F32);
-  graph_.ops.back().outputs.push_back(weights);
-  return {rows, weights};
-}
-
-ValueId GraphBuilder::experts(const std::string& prefix, const Dispatched& visits) {
-  std::vector<ParamId> up, down;
-  for (int64_t e = 0; e < model_.experts; ++e) {
-    const std::string expert = fmt::format("{}{}.", prefix, e);
-    const auto matrix = [&](const char* name, Axis rows, Axis columns, double stddev) {
-      const ParamId param = add_matrix(expert + name, {rows}, {columns}, stddev);
-      graph_.params.back().expert = e;
-      return param;
-    };
-    up.push_back(matrix("w_gate", Axis::Hidden, Axis::Width, model_.init_stddev));
-    up.push_back(matrix("w_up", Axis::Hidden, Axis::Width, model_.init_stddev));
-    graph_.params.back().adjoins_previous = true;  // one product reads gate and up
-    down.push_back(matrix("w_down", Axis::Width, Axis::Hidden, residual_stddev()));
-  }
-  const ValueId gate = add_op(OpKind::GroupedLinear, prefix + "up", {visits.rows}, std::move(up),
-                              {Axis::Visit, Axis::Hidden});
-  const ValueId both = add_value(prefix + "up.up", {Axis::Visit, Axis::Hidden});
-  graph_.ops.back().outputs.push_back(both);
-  const ValueId hidden = add_op(OpKind::Activation, prefix + "swiglu", {gate, both, visits.weights},
-                                {}, {Axis::Visit, Axis::Hidden});
-  return add_op(OpKind::GroupedLinear, prefix + "down", {hidden}, std::move(down),
-                {Axis::Visit, Axis::Width});
-}
-
-ValueId GraphBuilder::combine(const std::string& name, ValueId rows) {
-  return add_op(OpKind::Combine, name, {rows}, {}, {Axis::Token, Axis::Width});
 }
 
 ValueId GraphBuilder::softmax_parts(const std::string& weight, ValueId x, const std::string& bias) {

@@ -42,7 +42,10 @@ class GraphBuilder {
   ValueId rope(ValueId x);
   // A head of the result has the columns of x's head, then those of y.
   ValueId concat(const std::string& name, ValueId x, ValueId y, Axis columns);
-  ValueId attention(const std::string& name, ValueId q, ValueId k, ValueId v);
+  // The keys that a query sees: those with the greatest sum over heads j of weight_j relu(q_j k).
+  ValueId choose_keys(const std::string& name, ValueId q, ValueId k, ValueId weights);
+  // `chosen`: from choose_keys; -1: every query sees all keys before it.
+  ValueId attention(const std::string& name, ValueId q, ValueId k, ValueId v, ValueId chosen = -1);
   ValueId activation(ValueId x);
   ValueId swiglu(ValueId gate, ValueId up);
   // x itself where the model has no layer scale.

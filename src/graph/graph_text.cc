@@ -118,12 +118,18 @@ std::string graph_text(const Graph& graph, const GraphLabels& labels) {
 }
 
 std::string layout_text(const ModelSpec& model, const StageShape& layout) {
-  return fmt::format(
-      "rank tp {}, cp {}, ep {} of tp {}{}, cp {}, ep {}; a micro-batch of {} sequence{} of {} "
-      "tokens",
-      layout.tp_rank, layout.cp_rank, layout.ep_rank, layout.tp,
-      layout.sequence_parallel ? " with sequence parallelism" : "", layout.cp, layout.ep,
-      layout.micro_sequences, layout.micro_sequences == 1 ? "" : "s", model.seq_len);
+  const char* const plural = layout.micro_sequences == 1 ? "" : "s";
+  // Nets of images have no sequence, although their ranks share out rows, too.
+  const bool has_sequences = !model.reads_images();
+  const std::string samples =
+      has_sequences ? fmt::format("sequence{} of {} tokens", plural, model.seq_len)
+                    : fmt::format("image{} of {} x {} with {} channel{}", plural, model.image_size,
+                                  model.image_size, model.image_channels,
+                                  model.image_channels == 1 ? "" : "s");
+  return fmt::format("rank tp {}, cp {}, ep {} of tp {}{}, cp {}, ep {}; a micro-batch of {} {}",
+                     layout.tp_rank, layout.cp_rank, layout.ep_rank, layout.tp,
+                     has_sequences && layout.sequence_parallel ? " with sequence parallelism" : "",
+                     layout.cp, layout.ep, layout.micro_sequences, samples);
 }
 
 std::string units_text(std::span<const UnitPasses> units, const ModelSpec& model,

@@ -45,7 +45,9 @@ std::vector<std::string> again_names(const ModelSpec& model) {
 
 AgainBits::AgainBits(const ModelSpec& model, const Graph& fused) {
   const std::vector<std::string> own = names_of_choices(fused);
-  const std::vector<std::string> all = layer_kinds(model).size() == 1 ? own : again_names(model);
+  // The layout decides which values attention on latents has.
+  const bool is_named_by_itself = layer_kinds(model).size() == 1 && !model.has_latents();
+  const std::vector<std::string> all = is_named_by_itself ? own : again_names(model);
   for (const std::string& name : own) {
     bit_of_choice_.push_back(int(std::find(all.begin(), all.end(), name) - all.begin()));
   }

@@ -10,6 +10,16 @@ namespace {
 
 std::string layer_name(int64_t layer) { return fmt::format("layers.{}", layer); }
 
+// The keys that a query sees. The heads of an indexer score all keys before it, and every token has
+// one key for all of them.
+ValueId chosen_keys(GraphBuilder& g, ValueId h, ValueId of_queries) {
+  const ValueId k = g.linear("attn.index.wk", h, {Axis::IndexWidth});
+  const ValueId weights = g.linear("attn.index.w_heads", h, {Axis::IndexHead});
+  const ValueId q = g.linear("attn.index.wq", of_queries, {Axis::IndexHead, Axis::IndexWidth});
+  return g.choose_keys("attn.index.choice", g.rope(q), g.rope(g.norm("attn.index.k_norm", k)),
+                       weights);
+}
+
 // Keys and values are made from a latent, queries too where they have one. All heads share the part
 // of the keys that has positions.
 ValueId latent_attention(GraphBuilder& g, const ModelSpec& model, ValueId h) {
@@ -21,13 +31,14 @@ ValueId latent_attention(GraphBuilder& g, const ModelSpec& model, ValueId h) {
   const ValueId shared = g.rope(g.linear("attn.shared.wk", h, {Axis::RopeWidth}));
   // Over tp, queries from the residual stream read all tokens, and the products above those of the
   // rank. The backward pass sums the addends of the ranks first, and then adds what needs no sum.
-  q = has_q_latent ? g.linear("attn.wq_up", g.norm("attn.q_norm", q), queries)
-                   : g.linear("attn.wq", h, queries);
+  const ValueId of_queries = has_q_latent ? g.norm("attn.q_norm", q) : h;
+  q = g.linear(has_q_latent ? "attn.wq_up" : "attn.wq", of_queries, queries);
   const ValueId latent = g.norm("attn.kv_norm", kv);
   const ValueId k = g.linear("attn.wk_up", latent, {Axis::KvHead, Axis::HeadWidth});
   const ValueId v = g.linear("attn.wv_up", latent, {Axis::KvHead, Axis::ValueWidth});
   const ValueId keys = g.concat("attn.keys", k, shared, Axis::KeyWidth);
-  return g.project("attn.wo", g.attention("attn", g.rope(q), keys, v));
+  const ValueId chosen = model.has_indexer() ? chosen_keys(g, h, of_queries) : -1;
+  return g.project("attn.wo", g.attention("attn", g.rope(q), keys, v, chosen));
 }
 
 // attention(rope(h Wqkv)) Wo

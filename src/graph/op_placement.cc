@@ -73,6 +73,7 @@ std::vector<Strategy> over_tp(const Graph& graph, const Op& op, Placement residu
       return {all_alike(op, residual)};
     case OpKind::Add:
       return {all_alike(op, residual), all_alike(op, kPartial)};
+    case OpKind::ChooseKeys:
     case OpKind::Route:
     case OpKind::Count:
     case OpKind::Choose:
@@ -98,12 +99,24 @@ std::vector<Strategy> over_tp(const Graph& graph, const Op& op, Placement residu
   TRIREME_CHECK(false, "a redistribution says its placements itself");
 }
 
+// Queries of the rank's tokens meet the keys of all. `num_inputs`: those behind the queries that
+// are of all tokens.
+Strategy with_keys_of_all(const Op& op, size_t num_inputs) {
+  Strategy strategy = all_alike(op, kRows);
+  for (size_t i = 1; i <= num_inputs; ++i) strategy.inputs[i] = kReplicate;
+  return strategy;
+}
+
 // Every rank of cp has tokens of its own.
 std::vector<Strategy> over_cp(const Op& op, ContextExchange exchange) {
   switch (op.kind) {
     case OpKind::Attention:
       if (exchange == ContextExchange::AllToAll) return {all_alike(op, kColumns)};
-      return {{{kRows, kReplicate, kReplicate}, {kRows}}};
+      return {with_keys_of_all(op, 2)};
+    case OpKind::LatentAttention:  // a ring (latent_ring.h)
+      return {with_keys_of_all(op, 2)};
+    case OpKind::ChooseKeys:
+      return {with_keys_of_all(op, 1)};
     case OpKind::Count:
       return {all_alike(op, kRows, kPartial)};
     case OpKind::Choose:
@@ -198,7 +211,8 @@ Placement placement_of(const Param& param) {
 bool grad_is_addend(const Op& op, const Param& param, const Strategy& over_tp) {
   if (param.balance_rate > 0.0) return false;      // counts, which are the same on all
   if (op.kind == OpKind::BatchNorm) return false;  // likewise sums over all images
-  if (param.is_adapter) return true;               // beside a matrix of which each rank has a part
+  // Between the matrices of an adapter lies an addend if a rank has some columns of the input.
+  if (param.is_adapter && over_tp.outputs.front() == kPartial) return true;
   const Placement grad = dual(over_tp.outputs.front());
   return grad == kPartial || grad.kind == Placement::Kind::Shard;
 }

@@ -7,12 +7,15 @@
 #include "graph/axis_part.h"
 #include "graph/backward_reads.h"
 #include "graph/image_tensors.h"
+#include "graph/model_graphs.h"
 #include "graph/op_placement.h"
 #include "schema/convolution_scratch.h"
 #include "schema/image_band.h"
 
 namespace trireme {
 namespace {
+
+constexpr int64_t kIndexTileTokens = 64;
 
 // Legend: T tokens of a micro-batch, R of them those of this rank's residual stream, C d_model, Q
 // q_width or o_width, H heads, V vocabulary, all as this tensor-parallel rank has them.
@@ -41,12 +44,14 @@ class TensorLister {
       case OpKind::Concat:
         add_shared_gradient();
         break;
+      case OpKind::ChooseKeys:
+        add_choice_of_keys();
+        break;
       case OpKind::Attention:
         add_attention();
         break;
       case OpKind::LatentAttention:
-        add_window();
-        add_absorbed();
+        add_latent_attention();
         break;
       case OpKind::Route:
         add_route();
@@ -132,14 +137,24 @@ class TensorLister {
     add(op_.name + ".shared_grad_Tp", Shape{tokens_.all, cols}, DType::F32, Lifetime::Scratch);
   }
 
+  // What is chosen is kept, so that no recomputation can choose other keys. Scores are made tile by
+  // tile. A rank of a ring has the indexer's keys of all tokens, and their gradients.
+  void add_choice_of_keys() {
+    const int64_t T = tokens_.all, S = model_.seq_len;
+    const Value& chosen = graph_.values[size_t(op_.outputs.front())];
+    add(op_.name + ".key_TG", Shape{T, chosen.dims.back().extent}, DType::I32, Lifetime::Kept);
+    add(op_.name + ".score_tS", Shape{std::min(T, kIndexTileTokens), S}, DType::F32,
+        Lifetime::Scratch);
+    if (context_strategy(shape_) == ContextStrategy::WholeSequences) return;
+    const Shape NJ{T * shape_.cp, model_.index_head_dim};
+    add("index.key_NJ", NJ, shape_.compute, Lifetime::Constant);
+    add("index.dkey_NJ", NJ, DType::F32, Lifetime::Constant);
+  }
+
   void add_attention() {
-    const Shape HT{model_.heads, tokens_.all};
-    add(op_.name + ".lse_HT", HT, DType::F32, Lifetime::Forward);
-    add(op_.name + ".delta_HT", HT, DType::F32, Lifetime::Scratch);
+    add_logits();
+    add(op_.name + ".delta_HT", Shape{model_.heads, tokens_.all}, DType::F32, Lifetime::Scratch);
     add_window();
-    if (shape_.reports_logits) {
-      add(kLargestLogits, Shape{model_.heads}, DType::F32, Lifetime::Kept);
-    }
     switch (context_strategy(shape_)) {
       case ContextStrategy::WholeSequences:
         break;
@@ -148,6 +163,24 @@ class TensorLister {
       case ContextStrategy::AllToAll:
         return add_heads();
     }
+  }
+
+  void add_logits() {
+    add(op_.name + ".lse_HT", Shape{model_.heads, tokens_.all}, DType::F32, Lifetime::Forward);
+    if (shape_.reports_logits) {
+      add(prefix_of_module(op_) + kLargestLogits, Shape{model_.heads}, DType::F32, Lifetime::Kept);
+    }
+  }
+
+  // Training goes over a ring of latents, generation over a cache of them.
+  void add_latent_attention() {
+    add_window();
+    if (context_strategy(shape_) == ContextStrategy::Ring) {
+      add_logits();
+      return add_latent_ring();
+    }
+    add_absorbed();
+    add_adapters();
   }
 
   void add_window() {
@@ -170,23 +203,49 @@ class TensorLister {
   // Legend: L tokens of one sequence, W keys and values side by side. The buffers of all chunks of
   // a rank lie at the same place, so they are listed with the constants.
   void add_ring() {
-    const int64_t L = model_.local_len(), T = tokens_.all;
     const int64_t W = model_.k_width() + model_.v_width();
-    const int64_t Q = std::max(model_.q_width(), model_.o_width());
-    const auto add_buffer = [&](const char* name, const Shape& shape, DType dtype) {
-      add(name, shape, dtype, Lifetime::Constant);
-    };
     for (const char* name : {"ring.kv_TW[0]", "ring.kv_TW[1]"}) {
-      add_buffer(name, Shape{T, W}, shape_.compute);
+      add_buffer(name, Shape{tokens_.all, W}, shape_.compute);
     }
     for (const char* name : {"ring.dkv_TW[0]", "ring.dkv_TW[1]"}) {
-      add_buffer(name, Shape{T, W}, DType::F32);
+      add_buffer(name, Shape{tokens_.all, W}, DType::F32);
     }
+    add_ring_parts(W);
+  }
+  void add_buffer(const char* name, const Shape& shape, DType dtype) {
+    add(name, shape, dtype, Lifetime::Constant);
+  }
+  // Adds the sum of all steps, and what one step makes.
+  void add_ring_parts(int64_t W) {
+    const int64_t L = model_.local_len(), T = tokens_.all;
+    const int64_t Q = std::max(model_.q_width(), model_.o_width());
     add_buffer("ring.sum_TQ", Shape{T, Q}, DType::F32);
     add_buffer("ring.part_LQ", Shape{L, Q}, shape_.compute);
     add_buffer("ring.part_LW", Shape{L, W}, shape_.compute);
     add_buffer("ring.part_lse_HL", Shape{model_.heads, L}, DType::F32);
     add_buffer("ring.part_delta_HL", Shape{model_.heads, L}, DType::F32);
+  }
+
+  // Legend: R width of a latent, X with the part that all heads share, U = kv heads (D + V) columns
+  // of what is made from a latent. B makes the gradients of the weights, and W adds them.
+  void add_latent_ring() {
+    const int64_t L = model_.local_len(), T = tokens_.all, R = model_.kv_lora_rank;
+    const int64_t X = R + model_.qk_rope_head_dim;
+    const int64_t W = model_.k_width() + model_.v_width();
+    const int64_t U = W - model_.kv_heads * model_.qk_rope_head_dim;
+    add(op_.name + ".latents_TX", Shape{T, X}, shape_.compute, Lifetime::Forward);
+    if (has_weight_grad(graph_, op_)) {
+      add(op_.name + ".dw_UR", Shape{U, R}, DType::F32, Lifetime::WeightGrad);
+    }
+    for (const char* name : {"ring.latents_TX[0]", "ring.latents_TX[1]"}) {
+      add_buffer(name, Shape{T, X}, shape_.compute);
+    }
+    for (const char* name : {"ring.dlatents_TX[0]", "ring.dlatents_TX[1]"}) {
+      add_buffer(name, Shape{T, X}, DType::F32);
+    }
+    add_buffer("ring.kv_LW", Shape{L, W}, shape_.compute);
+    add_buffer("ring.up_LU", Shape{L, U}, shape_.compute);
+    add_ring_parts(W);
   }
 
   // Attention by all-to-all: blocks that are sent and received, and its operands (q, k, v, out,
@@ -209,8 +268,9 @@ class TensorLister {
   void add_route() {
     const int64_t T = tokens_.all, E = model_.experts, k = model_.top_k;
     const int64_t A = model_.sent_rows(T), X = model_.held_rows(T), n = tokens_.sequences;
+    const std::string module = prefix_of_module(op_);
     const auto keep = [&](const char* name, const Shape& shape, DType dtype) {
-      add(name, shape, dtype, Lifetime::Kept);
+      add(module + name, shape, dtype, Lifetime::Kept);
     };
     keep("route.score_TE", Shape{T, E}, DType::F32);
     keep("route.lse_T", Shape{T}, DType::F32);
@@ -222,8 +282,8 @@ class TensorLister {
     keep("route.begin_E", Shape{E + 1}, DType::I32);
     keep("route.count_nE", Shape{n, E}, DType::I32);
     keep("route.load_E", Shape{E + 1}, DType::I32);
-    add("route.dlogits_TE", Shape{T, E}, shape_.compute, Lifetime::WeightGrad);
-    add("route.dweight_R", Shape{X}, DType::F32, Lifetime::Scratch);
+    add(module + "route.dlogits_TE", Shape{T, E}, shape_.compute, Lifetime::WeightGrad);
+    add(module + "route.dweight_R", Shape{X}, DType::F32, Lifetime::Scratch);
     if (counts_earlier_visits(model_, shape_)) {
       add("visits.count_KE", Shape{n * model_.chunks.num_chunks(), E}, DType::I32,
           Lifetime::Scratch);
@@ -232,7 +292,7 @@ class TensorLister {
     if (expert_strategy(shape_) == ExpertStrategy::AllExperts) return;
     keep("route.weight_R", Shape{X}, DType::F32);
     keep("route.begin_R", Shape{E + 1}, DType::I32);
-    add("route.dweight_A", Shape{A}, DType::F32, Lifetime::Scratch);
+    add(module + "route.dweight_A", Shape{A}, DType::F32, Lifetime::Scratch);
     add("exchange.taken_E", Shape{E}, DType::I32, Lifetime::Scratch);
     add("exchange.counts_2P", Shape{2, model_.ep}, DType::I64, Lifetime::Scratch);
   }
@@ -363,6 +423,11 @@ std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelSh
 
 std::string ahead_prefix(const Op& op) {
   return op.ahead > 0 ? op.name.substr(0, op.name.rfind('.') + 1) : "";
+}
+
+std::string prefix_of_module(const Op& op) {
+  const int64_t depth = module_of(op.name);
+  return depth > 0 ? module_prefix(depth) : "";
 }
 
 std::string convolution_scratch_name(int64_t bytes) {

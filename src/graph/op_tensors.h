@@ -63,6 +63,9 @@ std::vector<OpTensor> op_tensors(const Graph& graph, const Op& op, const ModelSh
 // Returns the prefix of the names of the tensors of an op that looks ahead, which is that of its
 // module, such as "mtp.0."; "" for other ops. The executor fills `tokens_T` and `targets_T`.
 std::string ahead_prefix(const Op& op);
+// The prefix of the module in which an op lies (module_prefix), or "". Tensors that the head has
+// once for each module begin with it.
+std::string prefix_of_module(const Op& op);
 
 // ModelSpec::lora_scale for every channel between the matrices of an adapter, and that place
 // itself.

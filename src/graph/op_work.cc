@@ -1,6 +1,7 @@
 #include "graph/op_work.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -55,8 +56,15 @@ class WorkLister {
       case OpKind::Route:
         add_product(tokens_.all, shard_.experts, shard_.d_model);
         break;
+      case OpKind::ChooseKeys:
+        add_choice_of_keys();
+        break;
       case OpKind::Attention:
         work_.attention = attention();
+        if (shard_.has_indexer()) {
+          forward({}, chosen_bytes(), 0);
+          input_grad({}, chosen_bytes(), 0);
+        }
         break;
       case OpKind::Scale:
         forward({}, in() + out(), 1);
@@ -112,7 +120,9 @@ class WorkLister {
       case OpKind::Flatten:
         add_on_each(0.0);
         break;
-      case OpKind::LatentAttention:  // generates; no plan has it
+      case OpKind::LatentAttention:
+        add_latent_ring();
+        break;
       case OpKind::Count:
       case OpKind::Choose:
         break;
@@ -281,11 +291,60 @@ class WorkLister {
     }
   }
 
+  // Every rank makes keys and values of all latents, which is the work of cp ranks. F, and B again,
+  // multiply the latents; B multiplies the gradients of keys and values by the weights and by the
+  // latents. Beside the products, keys and values are put in their places.
+  void add_latent_ring() {
+    const int64_t T = tokens_.all, R = shard_.kv_lora_rank;
+    const int64_t W = shard_.k_width() + shard_.v_width();
+    const int64_t U = W - shard_.kv_heads * shard_.qk_rope_head_dim;
+    const int64_t others = shape_.cp - 1;
+    const double copies = double(shape_.cp * T * (U + W)) * element_bytes_;
+    work_.attention = attention();
+    forward({{T, U, R}, {T, U, R, others, 0, true}}, copies, shape_.cp);
+    input_grad({{T, U, R, shape_.cp, 0, true}, {T, R, U}, {T, R, U, others, 0, true}}, 2.0 * copies,
+               2 * shape_.cp);
+    for (const int64_t cols : trained_cols(U)) {
+      input_grad({{cols, R, T, 1, sizeof(float)}, {cols, R, T, others, sizeof(float), true}}, 0.0,
+                 0);
+      weight_grad({}, double(cols * R) * (kFloatBytes + double(size_of(shape_.grad))), 1);
+    }
+  }
+
   AttentionWork attention() const {
     // All-to-all gives a rank every token of some heads instead; the work is the same.
-    return {shape_.micro_sequences, shard_.heads,   shard_.kv_heads,
-            shard_.local_len(),     shard_.seq_len, shard_.key_dim(),
-            shard_.v_head_dim,      shard_.window,  shape_.document_keys};
+    return {shape_.micro_sequences, shard_.heads,     shard_.kv_heads,   shard_.local_len(),
+            shard_.seq_len,         shard_.key_dim(), shard_.v_head_dim, shard_.most_seen_keys(),
+            shape_.document_keys};
+  }
+
+  // The indices of all keys that are chosen.
+  double chosen_bytes() const {
+    const auto chosen = double(std::min(shard_.index_top_k, shard_.seq_len));
+    return double(tokens_.all) * chosen * double(size_of(DType::I32));
+  }
+
+  // F scores all keys before a query in every head, sums the heads in fp32, and chooses. B makes
+  // the scores of the chosen keys again, and the gradients of queries and keys.
+  void add_choice_of_keys() {
+    AttentionWork scored = attention();
+    const double chosen_keys = scored.seen_keys();
+    scored.window = 0;
+    const double all_keys = scored.seen_keys();
+    const int64_t rows = scored.queries * shard_.index_heads, width = shard_.index_head_dim;
+    const auto n = [](double keys) { return std::max<int64_t>(1, std::llround(keys)); };
+    const auto queries = double(tokens_.all);
+    const auto operations = [&](double keys) {
+      return queries * keys * double(shard_.index_heads) * VectorOperations::kIndexScore;
+    };
+    forward({{rows, n(all_keys), width, scored.sequences}},
+            in() + 2.0 * kFloatBytes * queries * all_keys + chosen_bytes(), 2,
+            operations(all_keys));
+    const Product again{rows, n(chosen_keys), width, scored.sequences, 0, true};
+    const Product of_queries{rows, width, n(chosen_keys), scored.sequences};
+    input_grad({again, of_queries, of_queries},
+               2.0 * in() + 2.0 * kFloatBytes * queries * chosen_keys + chosen_bytes(), 2,
+               operations(chosen_keys));
   }
 
   // The softmax as other trainers compute it, one kernel after the other on fp32 logits of all
@@ -297,8 +356,8 @@ class WorkLister {
     input_grad({}, logits * (4.0 + 4.0 + 4.0 + element_bytes_), 2);
   }
 
-  // The loss computes the gradient of its input in F, tile by tile; the logits of one tile stay in
-  // the caches, and their gradient is stored for W.
+  // The loss computes the gradient of its input in F, tile by tile, and stores that of the logits
+  // for W. The logits of a tile are more than the caches of a processor hold.
   void add_fused_loss() {
     const int64_t rows = tokens_.all, vocab = shard_.vocab_size, width = shard_.d_model;
     const auto add_tiles = [&](int64_t tile, int64_t count) {
@@ -310,6 +369,7 @@ class WorkLister {
     add_tiles(rows % kLossTileTokens, 1);
     const double logits = double(rows) * double(vocab);
     forward({}, logits * (2.0 * kFloatBytes + element_bytes_), 1, VectorOperations::kLoss * logits);
+    work_.forward.is_streamed = true;
     if (reads_input()) weight_grad({{vocab, width, rows, 1, size_of(shape_.grad)}}, 0.0, 0);
     if (has_trained_bias()) weight_grad({}, logits * element_bytes_, 1);
   }

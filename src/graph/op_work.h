@@ -38,6 +38,7 @@ struct VectorOperations {
   // The forward pass of attention makes so many for each score: mask, maximum, exponential, sum,
   // and the operands of the second product.
   static constexpr double kAttentionScore = 16.0;
+  static constexpr double kIndexScore = 4.0;  // of one head: ReLU, its weight, the sum
 };
 
 // What the forward pass, the input gradient or the weight gradient of an op computes.
@@ -46,6 +47,8 @@ struct HalfWork {
   double bytes = 0.0;       // read and written by everything that is not a product
   double operations = 0.0;  // of the same kernels on single numbers
   int calls = 0;            // kernels that do this
+  // No cache holds the bytes: the threads of a processor wait for them, and then compute.
+  bool is_streamed = false;
 };
 
 // Causal attention of one micro-batch. Every query meets half of the keys on average, or those of
@@ -75,6 +78,13 @@ struct AttentionWork {
   double outputs() const {
     return double(sequences) * double(queries) * double(heads) * double(out_dim());
   }
+  // Numbers that a copy of the keys and values for every head of the queries reads or writes, on
+  // average of both; 0 if they have as many heads.
+  double copied_keys() const {
+    if (kv_heads == heads) return 0.0;
+    return 0.5 * double(sequences) * double(queries) * double(heads + kv_heads) *
+           double(head_dim + out_dim());
+  }
   // Returns twice the mean number of positions, of `count`, that a position meets if it meets those
   // up to its own, but at most `most`.
   static double twice_the_mean(double count, double most) {
@@ -88,9 +98,8 @@ struct AttentionWork {
   // FLOPs of the forward pass. They count only the pairs of a query and a key that it sees. The
   // backward pass takes 2.5 times as many.
   double forward_flops() const {
-    const double seen = 2.0 * seen_keys();
-    return 2.0 * double(sequences) * double(heads) * double(queries) * seen *
-           (0.5 * double(head_dim + out_dim()));
+    return 2.0 * double(sequences) * double(heads) * double(queries) * seen_keys() *
+           double(head_dim + out_dim());
   }
 };
 

@@ -141,6 +141,22 @@ TEST(OpWork, AdaptersCountSixPerNumberAndFrozenMatricesFourPerWeight) {
       flops_per_token(layer_graph(model, 0), model).matmul * double(model.seq_len) + again);
 }
 
+// What latent attention makes from one input has one adapter for each of its two matrices.
+TEST(OpWork, AdaptersOfLatentAttentionCountSixPerNumberToo) {
+  ModelSpec model = latent_model();
+  const double base = model_flops_per_token(model).matmul;
+  model.lora_rank = 4;
+  model.lora_scale = 2.0;
+  model.lora_targets = *parse_lora_targets("q_a,q_b,kv_a,kv_b,o");
+  const double C = 64.0, r = 4.0, H = 8.0, D = double(model.head_dim), P = 4.0, V = 6.0;
+  const double R = 24.0, Rq = 20.0;
+  const double queries = (C + Rq) + (Rq + H * (D + P));
+  const double keys = (C + R) + (C + P) + (R + H * D), values = R + H * V, output = H * V + C;
+  const double numbers = 2.0 * r * (queries + keys + values + output);
+  EXPECT_DOUBLE_EQ(double(num_trained_params(model)), numbers);
+  EXPECT_DOUBLE_EQ(model_flops_per_token(model).matmul, base * 4.0 / 6.0 + 6.0 * numbers);
+}
+
 // Ranks that have unequal numbers of rows of the images.
 TEST(OpWork, RanksThatShareOutRowsOfImagesTogetherDoTheFlopsOfOne) {
   ModelConfig config;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "graph/latent_ring.h"
 #include "graph/layer_strategy.h"
 #include "graph/model_graphs.h"
 #include "graph/op_placement.h"
@@ -36,7 +37,7 @@ std::vector<UnitPasses> unit_passes(const ModelSpec& model, const StageShape& la
   std::vector<UnitPasses> units;
   const auto add = [&](const Graph& stated, bool is_new) {
     if (!is_new) return units.back().names.push_back(stated.unit);
-    Graph stacked = stack(leave_whole(stated, layout.layers));
+    Graph stacked = ring_of_latents(stack(leave_whole(stated, layout.layers)), layout);
     Graph placed = place(stacked, layout);
     Graph sliced = slice(placed, layout);
     std::vector<ValuePlacement> placements = placements_of(placed, layout);

@@ -38,6 +38,9 @@ class EvenVisits {
   std::vector<OpWork> works_;
 };
 
+// Products without weights, of queries and keys of an indexer.
+bool is_of_attention(const OpWork& work) { return work.kind == OpKind::ChooseKeys; }
+
 }  // namespace
 
 std::vector<ModelFlops> forward_flops(const Graph& unit, const ModelSpec& model) {
@@ -45,8 +48,8 @@ std::vector<ModelFlops> forward_flops(const Graph& unit, const ModelSpec& model)
   std::vector<ModelFlops> flops;
   for (const OpWork& work : visits.works()) {
     ModelFlops& of_op = flops.emplace_back();
-    of_op.matmul = visits.of_token(work.forward);
-    if (work.attention) of_op.attention = visits.of_token(*work.attention);
+    (is_of_attention(work) ? of_op.attention : of_op.matmul) = visits.of_token(work.forward);
+    if (work.attention) of_op.attention += visits.of_token(*work.attention);
   }
   return flops;
 }
@@ -58,7 +61,7 @@ ModelFlops flops_per_token(const Graph& unit, const ModelSpec& model, double doc
   ModelFlops all;
   for (const OpWork& work : visits.works()) {
     for (const HalfWork* half : {&work.forward, &work.input_grad, &work.weight_grad}) {
-      all.matmul += visits.of_token(*half);
+      (is_of_attention(work) ? all.attention : all.matmul) += visits.of_token(*half);
     }
     if (work.attention) all.attention += 3.0 * visits.of_token(*work.attention);
   }

@@ -12,7 +12,8 @@ namespace trireme {
 struct ModelFlops {
   // 6 per weight of every matrix that multiplies, the head included; 4 where it is frozen.
   double matmul = 0.0;
-  // Causal: a query sees (seq_len + 1) / 2 keys on average, or the `document_keys` below.
+  // Causal: a query sees (seq_len + 1) / 2 keys on average, or the `document_keys` below. An
+  // indexer that chooses keys counts, too.
   double attention = 0.0;
   double total() const { return matmul + attention; }
 };

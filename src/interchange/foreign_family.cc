@@ -25,6 +25,7 @@ bool has_even_heads(const ModelSpec& model) {
 // Latent attention, with experts as DeepSeek-V3 chooses them or with none.
 Result<ForeignFamily> latent_family(const ModelSpec& model) {
   if (model.window > 0) return refuse("latent attention to a window (model.window)");
+  if (model.has_indexer()) return refuse("an indexer that chooses keys (model.index_top_k)");
   const bool is_stretched = model.rope_scaling_factor != 1.0;
   if (is_stretched && model.rope_scaling != RopeScaling::Yarn) {
     return refuse("latent attention with positions that are stretched as in Llama 3");

@@ -37,7 +37,12 @@ GgmlType ggml_type(Rounding rounding) {
 Result<InterchangeModel> read_foreign_model(const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return usage(path + ": no such file or folder");
-  if (fs::is_directory(path, ignored)) return read_hugging_face(path);
+  if (fs::is_directory(path, ignored)) {
+    if (fs::exists(path + "/config.json", ignored)) return read_hugging_face(path);
+    return usage(path +
+                 ": holds no model: it has no config.json; name a folder of Hugging Face, or a "
+                 ".gguf, .bin or .safetensors file");
+  }
   if (path.ends_with(".safetensors")) {
     TRIREME_TRY(safetensors, SafetensorsFile::open(path));
     if (is_torchvision_resnet(safetensors.header())) return read_torchvision_resnet(path);

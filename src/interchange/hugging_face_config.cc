@@ -30,6 +30,7 @@ constexpr HuggingFaceFamily kFamilies[] = {
 ForeignFamily family_of_type(const std::string& type) {
   if (type.empty()) throw FieldError{"no key \"model_type\""};
   if (type == "kimi_k2") return ForeignFamily::DeepseekV3;  // its model under another name
+  if (has_foreign_indexer(type)) return ForeignFamily::DeepseekV3;
   std::vector<std::string_view> types;
   for (const HuggingFaceFamily& known : kFamilies) {
     if (known.type == type) return known.family;
@@ -40,12 +41,6 @@ ForeignFamily family_of_type(const std::string& type) {
         "model_type = \"nemotron\": rotary positions that turn a part of a head "
         "(partial_rotary_factor) are not supported, nor norms with biases beside products without "
         "them"};
-  }
-  if (type == "glm_moe_dsa" || type == "deepseek_v32") {
-    throw UnsupportedSetting{fmt::format(
-        "model_type = \"{}\": an indexer that chooses the keys which every query sees (index_topk) "
-        "is not supported; without it, every query sees all keys before it (deepseek_v3)",
-        type)};
   }
   throw UnsupportedSetting{
       fmt::format("model_type = \"{}\"; supported are {}", type, fmt::join(types, ", "))};

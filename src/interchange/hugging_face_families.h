@@ -16,6 +16,9 @@ void read_qwen3(const HuggingFaceFields& fields, ModelConfig& model);
 void read_arcee(const HuggingFaceFields& fields, ModelConfig& model);
 void read_cohere(const HuggingFaceFields& fields, HuggingFaceConfig& config);
 
+// True for the types of DeepSeek-V3.2 and GLM-5: a DeepSeek-V3 in which an indexer chooses keys.
+bool has_foreign_indexer(std::string_view type);
+
 // Families with experts.
 void read_mixtral(const HuggingFaceFields& fields, ModelConfig& model);
 void read_qwen3_moe(const HuggingFaceFields& fields, ModelConfig& model);

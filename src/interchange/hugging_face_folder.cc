@@ -40,6 +40,13 @@ Result<InterchangeModel> read_hugging_face(const std::string& folder) {
   TRIREME_TRY(text, read_text_file(folder + "/config.json", limits::kSmallFileBytes));
   auto config = parse_hugging_face_config(text);
   if (!config.ok()) return with_context(config.error(), folder);
+  if (config->model.index_top_k > 0) {
+    return Error{ErrorKind::Infeasible,
+                 fmt::format("{}: config.json says index_topk = {}: an indexer chooses the keys "
+                             "that every query sees, and no command runs such a model; `trireme "
+                             "plan` prices one whose [model] has model.index_top_k",
+                             folder, config->model.index_top_k)};
+  }
   const ForeignFamily family = config->family;
   TRIREME_TRY(files, HuggingFaceWeights::open(folder, family));
   // When the library saves a model, it leaves out the modules, but config.json keeps their number.

@@ -19,16 +19,15 @@
 namespace trireme {
 namespace {
 
-// Legend: r rank of an adapter, R that of a module (r, or 3 r where q, k and v of GPT-2 have
-// adapters of their own), C columns of a matrix, F rows of a module, G those of one of its
-// matrices.
+// Legend: r is the rank of an adapter, and R that of a module. R is r, 3 r if q, k and v of GPT-2
+// have adapters of their own, and 2 r if two matrices of latent attention have. C are the columns
+// of a matrix, F the rows of a module, and G those of one of its matrices.
 struct PeftTensors {
   std::vector<float> a_RC, b_FR;
   int64_t rank = 0;
 };
 
 std::string a_of(const std::string& matrix) { return matrix + ".lora_a"; }
-std::string b_of(const std::string& matrix) { return matrix + ".lora_b"; }
 
 // ---- Writing
 
@@ -42,10 +41,7 @@ bool shares_a(const PeftModule& module, const Weights& weights) {
 
 // The rows of b in the order of the file.
 std::vector<float> rows_of_b(const PeftModule& module, const Weights& weights) {
-  const int64_t r = weights.model().lora_rank;
-  ForeignTensor tensor{.name = module.b_name(), .shape = Shape{module.num_rows(), r}};
-  for (const std::string& matrix : module.matrices) tensor.params.push_back(b_of(matrix));
-  tensor.interleaved_head_dim = module.tensor.interleaved_head_dim;
+  const ForeignTensor tensor = module.tensor_of_b(weights.model().lora_rank);
   std::vector<float> b_Fr(size_t(tensor.shape.num_elements()));
   gather(tensor, weights, b_Fr);
   return b_Fr;
@@ -67,12 +63,9 @@ PeftTensors tensors_of(const PeftModule& module, const Weights& weights, bool ap
     return tensors;
   }
   tensors.b_FR.assign(size_t(module.num_rows() * tensors.rank), 0.0f);
-  int64_t row = 0;
-  for (size_t part = 0; part < parts; ++part) {
-    for (int64_t end = row + module.rows[part]; row < end; ++row) {
-      std::copy_n(b_Fr.begin() + row * r, r,
-                  tensors.b_FR.begin() + row * tensors.rank + int64_t(part) * r);
-    }
+  for (int64_t row = 0; row < module.num_rows(); ++row) {
+    std::copy_n(b_Fr.begin() + row * r, r,
+                tensors.b_FR.begin() + row * tensors.rank + int64_t(module.matrix_of_row(row)) * r);
   }
   return tensors;
 }
@@ -222,28 +215,25 @@ Status put_adapters(const PeftModule& module, const PeftTensors& tensors, const 
   const int64_t r = weights.model().lora_rank, C = module.columns;
   const bool apart = tensors.rank > r;
   std::vector<float> b_Fr(size_t(module.num_rows() * r), 0.0f);
-  int64_t row = 0;
+  const auto first_of = [&](size_t part) { return apart ? int64_t(part) * r : 0; };  // of R
   for (size_t part = 0; part < module.matrices.size(); ++part) {
-    const int64_t first = apart ? int64_t(part) * r : 0;  // of the inner axis
-    std::copy_n(tensors.a_RC.begin() + first * C, r * C,
+    std::copy_n(tensors.a_RC.begin() + first_of(part) * C, r * C,
                 weights.at(a_of(module.matrices[part])).begin());
-    for (const int64_t end = row + module.rows[part]; row < end; ++row) {
-      for (int64_t k = 0; k < tensors.rank; ++k) {
-        const float b = tensors.b_FR[size_t(row * tensors.rank + k)];
-        const bool is_own = k >= first && k < first + r;
-        if (is_own) b_Fr[size_t(row * r + k - first)] = b;
-        if (is_own || b == 0.0f) continue;
-        return Error{ErrorKind::Infeasible,
-                     fmt::format("the adapter of {} has rank {} for q, k and v together, which no "
-                                 "adapters of rank {} of each of them are",
-                                 module.name, tensors.rank, r)};
-      }
+  }
+  for (int64_t row = 0; row < module.num_rows(); ++row) {
+    const int64_t first = first_of(module.matrix_of_row(row));
+    for (int64_t k = 0; k < tensors.rank; ++k) {
+      const float b = tensors.b_FR[size_t(row * tensors.rank + k)];
+      const bool is_own = k >= first && k < first + r;
+      if (is_own) b_Fr[size_t(row * r + k - first)] = b;
+      if (is_own || b == 0.0f) continue;
+      return Error{ErrorKind::Infeasible,
+                   fmt::format("the adapter of {} has rank {} for {} matrices together, which no "
+                               "adapters of rank {} of each of them are",
+                               module.name, tensors.rank, module.matrices.size(), r)};
     }
   }
-  ForeignTensor tensor{.name = module.b_name(), .shape = Shape{module.num_rows(), r}};
-  for (const std::string& matrix : module.matrices) tensor.params.push_back(b_of(matrix));
-  tensor.interleaved_head_dim = module.tensor.interleaved_head_dim;
-  scatter(tensor, b_Fr, weights);
+  scatter(module.tensor_of_b(r), b_Fr, weights);
   return Done{};
 }
 
@@ -289,13 +279,12 @@ Status write_peft_adapters(const InterchangeModel& model, const std::string& fol
   for (const PeftModule& module : modules) {
     names.insert(module.short_name());
     if (module.matrices.size() == 1 || shares_a(module, weights)) continue;
-    config.wider_module = module.short_name();
-    config.times_wider = int64_t(module.matrices.size());
+    config.wider_modules[module.short_name()] = int64_t(module.matrices.size());
   }
   config.modules = {names.begin(), names.end()};
   std::vector<FileTensor> tensors;
   for (const PeftModule& module : modules) {
-    const bool apart = module.short_name() == config.wider_module;
+    const bool apart = config.wider_modules.contains(module.short_name());
     PeftTensors own = tensors_of(module, weights, apart);
     tensors.push_back(
         {{module.a_name(), dtype, Shape{own.rank, module.columns}}, std::move(own.a_RC)});

@@ -25,6 +25,10 @@ InterchangeModel adapted_model(const std::string& name, const std::string& targe
   model.config.lora_rank = 3;
   model.config.lora_alpha = 4.5;
   model.config.lora_targets = targets;
+  if (name.starts_with("deepseek_v3")) {  // its experts have none
+    const bool has_q_latent = base.config.q_lora_rank > 0;
+    model.config.lora_targets = has_q_latent ? "q_a,q_b,kv_a,kv_b,o" : "q,kv_a,kv_b,o";
+  }
   model.weights = Weights(*resolve_model(model.config, 0));
   uint64_t state = 88172645463325252u;
   for (const ParamSpec& param : model.weights.params()) {
@@ -45,8 +49,9 @@ InterchangeModel base_of_adapted(const InterchangeModel& model) {
   return {.config = without_adapters(model.config), .weights = without_adapters(model.weights)};
 }
 
-const char* const kAdaptedModels[] = {"gpt2",           "gpt2_erf_untied", "llama_untied",
-                                      "llama_head_dim", "arcee_untied",    "command_r"};
+const char* const kAdaptedModels[] = {
+    "gpt2",         "gpt2_erf_untied", "llama_untied", "llama_head_dim",
+    "arcee_untied", "command_r",       "deepseek_v3",  "deepseek_v3_without_q_latent"};
 
 class PeftAdapters : public FolderTest {
  protected:
@@ -120,6 +125,95 @@ TEST_F(PeftAdapters, EveryModelComesBackBitForBit) {
   expect_round_trip(adapted_model("mixtral", "q,k,v,o"));
 }
 
+// A matrix in a file.
+struct FileMatrix {
+  std::vector<float> elements;
+  int64_t rows = 0, columns = 0;
+};
+FileMatrix matrix_of(SafetensorsFile& file, const std::string& name) {
+  const SafetensorsEntry& entry = *file.header().find(name);
+  FileMatrix matrix{std::vector<float>(size_t(entry.end - entry.begin) / sizeof(float)),
+                    entry.extents[0], entry.extents[1]};
+  const Status read = file.read(entry, 0, std::as_writable_bytes(std::span(matrix.elements)));
+  EXPECT_TRUE(read.ok()) << message_of(read);
+  return matrix;
+}
+
+// Expects merged = W + scale B A, element by element.
+void expect_sum(const FileMatrix& merged, const FileMatrix& w, const FileMatrix& b,
+                const FileMatrix& a, double scale, bool is_transposed) {
+  ASSERT_EQ(w.elements.size(), size_t(b.rows * a.columns));
+  for (int64_t row = 0; row < b.rows; ++row) {
+    for (int64_t col = 0; col < a.columns; ++col) {
+      double sum = 0.0;
+      for (int64_t k = 0; k < a.rows; ++k) {
+        sum += double(b.elements[size_t(row * a.rows + k)]) *
+               double(a.elements[size_t(k * a.columns + col)]);
+      }
+      const size_t i = size_t(is_transposed ? col * b.rows + row : row * a.columns + col);
+      ASSERT_NEAR(merged.elements[i], w.elements[i] + scale * sum, 1e-6) << row << " " << col;
+    }
+  }
+}
+
+// The merged model's file has W + alpha / r B A, in the file's order of rows: what PEFT computes of
+// the base model's file and the adapters' file.
+TEST_F(PeftAdapters, TheFilesAddUpToTheMergedModelsFile) {
+  for (const char* name : kAdaptedModels) {
+    InterchangeModel model = adapted_model(name);
+    write(model);
+    const auto file_of = [&](const std::string& path, Weights weights) {
+      const InterchangeModel whole{.config = without_adapters(model.config),
+                                   .weights = std::move(weights)};
+      std::filesystem::remove_all(path);
+      const Status status = write_foreign_model(whole, path, {});
+      EXPECT_TRUE(status.ok()) << message_of(status);
+      return SafetensorsFile::open(path + "/model.safetensors").value();
+    };
+    SafetensorsFile base = file_of(root() + "/base", without_adapters(model.weights));
+    SafetensorsFile merged = file_of(root() + "/merged", merge_adapters(model.weights));
+    auto adapters = SafetensorsFile::open(folder() + "/adapter_model.safetensors").value();
+    const json config = parse_json(read_text_file(folder() + "/adapter_config.json").value());
+    int count = 0;
+    for (const SafetensorsEntry& entry : adapters.header().tensors) {
+      constexpr std::string_view kBegin = "base_model.model.", kEnd = ".lora_A.weight";
+      if (!entry.name.ends_with(kEnd)) continue;
+      std::string module = entry.name.substr(kBegin.size());
+      module.resize(module.size() - kEnd.size());
+      SCOPED_TRACE(std::string(name) + " " + module);
+      double alpha = config["lora_alpha"];
+      for (const auto& [pattern, own] : config["alpha_pattern"].items()) {
+        if (module.ends_with("." + pattern)) alpha = own;
+      }
+      const FileMatrix a = matrix_of(adapters, entry.name);
+      expect_sum(matrix_of(merged, module + ".weight"), matrix_of(base, module + ".weight"),
+                 matrix_of(adapters, std::string(kBegin) + module + ".lora_B.weight"), a,
+                 alpha / double(a.rows), config["fan_in_fan_out"]);
+      ++count;
+    }
+    EXPECT_GE(count, 2 * 4) << name;
+  }
+}
+
+TEST_F(PeftAdapters, LatentAttentionHasTheNamesOfTheLibrary) {
+  write(adapted_model("deepseek_v3"));
+  const json config = parse_json(read_text_file(folder() + "/adapter_config.json").value());
+  EXPECT_EQ(config["target_modules"],
+            (json{"kv_a_proj_with_mqa", "kv_b_proj", "o_proj", "q_a_proj", "q_b_proj"}));
+  EXPECT_EQ(config["rank_pattern"], (json{{"kv_a_proj_with_mqa", 6}, {"kv_b_proj", 6}}));
+  const auto file = SafetensorsFile::open(folder() + "/adapter_model.safetensors");
+  ASSERT_TRUE(file.ok());
+  const auto extents = [&](const std::string& name) {
+    return file->header().find("base_model.model.model.layers.1.self_attn." + name)->extents;
+  };
+  using Extents = std::vector<int64_t>;
+  EXPECT_EQ(extents("kv_a_proj_with_mqa.lora_A.weight"), (Extents{6, 24}));
+  EXPECT_EQ(extents("kv_a_proj_with_mqa.lora_B.weight"), (Extents{14 + 6, 6}));
+  EXPECT_EQ(extents("kv_b_proj.lora_A.weight"), (Extents{6, 14}));
+  EXPECT_EQ(extents("kv_b_proj.lora_B.weight"), (Extents{4 * (8 + 10), 6}));
+  EXPECT_EQ(extents("q_a_proj.lora_A.weight"), (Extents{3, 24}));
+}
+
 TEST_F(PeftAdapters, NamesAndShapesAreThoseOfTheLibrary) {
   write(adapted_model("llama_untied", "q,down"));
   const auto file = SafetensorsFile::open(folder() + "/adapter_model.safetensors");
@@ -151,6 +245,21 @@ TEST_F(PeftAdapters, TheModuleOfThreeMatricesAddsWhatTheirAdaptersAdd) {
   EXPECT_EQ(config["rank_pattern"]["attn.c_attn"], 9);
   EXPECT_EQ(config["alpha_pattern"]["attn.c_attn"], 13.5);
   EXPECT_EQ(config["fan_in_fan_out"], true);
+}
+
+// Elsewhere, one adapter is trained for both matrices of a module of latent attention.
+TEST_F(PeftAdapters, AnAOfTwoMatricesStaysShared) {
+  const InterchangeModel model = adapted_model("deepseek_v3");
+  for (const std::string layer : {"layers.0.attn.", "layers.1.attn."}) {
+    for (const auto& [from, to] :
+         {std::pair("wkv_down", "shared.wk"), std::pair("wk_up", "wv_up")}) {
+      std::ranges::copy(model.weights.at(layer + from + ".lora_a"),
+                        model.weights.at(layer + to + ".lora_a").begin());
+    }
+  }
+  expect_round_trip(model);
+  const json config = parse_json(read_text_file(folder() + "/adapter_config.json").value());
+  EXPECT_TRUE(config["rank_pattern"].empty());
 }
 
 // An adapter of c_attn that was trained elsewhere has one A for q, k and v.

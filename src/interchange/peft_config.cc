@@ -92,9 +92,9 @@ PeftConfig read_peft_object(const json& object) {
 
 std::string print_peft_config(const PeftConfig& config) {
   ordered_json ranks = ordered_json::object(), alphas = ordered_json::object();
-  if (config.times_wider > 1) {
-    ranks[config.wider_module] = config.times_wider * config.rank;
-    alphas[config.wider_module] = number(double(config.times_wider) * config.alpha);
+  for (const auto& [module, times] : config.wider_modules) {
+    ranks[module] = times * config.rank;
+    alphas[module] = number(double(times) * config.alpha);
   }
   const ordered_json object = {{"peft_type", "LORA"},
                                {"task_type", "CAUSAL_LM"},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,10 +15,9 @@ struct PeftConfig {
   int64_t rank = 0;
   double alpha = 0.0;                     // an adapter adds alpha / rank times its product
   std::vector<std::string> modules = {};  // written, not read: the tensors say what there is
-  // Written where it is not the rank of all: GPT-2's product of q, k and v whose adapters are
-  // apart.
-  std::string wider_module = {};
-  int64_t times_wider = 1;
+  // Only written: the modules whose matrices have adapters of their own, with the factor by which
+  // their rank is larger than that of the others.
+  std::map<std::string, int64_t> wider_modules = {};
   bool is_transposed = false;  // matrices of the base model are [in, out] (GPT-2)
 };
 

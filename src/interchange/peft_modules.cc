@@ -1,5 +1,6 @@
 #include "interchange/peft_modules.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -23,6 +24,25 @@ std::optional<LoraTarget> target_of(const std::string& param) {
 
 int64_t PeftModule::num_rows() const {
   return std::accumulate(rows.begin(), rows.end(), int64_t{0});
+}
+
+// The rows of a head lie together. Within a head, the rows of each matrix follow those of the one
+// before.
+size_t PeftModule::matrix_of_row(int64_t row) const {
+  const int64_t heads = std::max<int64_t>(1, tensor.heads);
+  int64_t place = row % (num_rows() / heads);
+  size_t matrix = 0;
+  while (place >= rows[matrix] / heads) place -= rows[matrix++] / heads;
+  return matrix;
+}
+
+ForeignTensor PeftModule::tensor_of_b(int64_t rank) const {
+  ForeignTensor b = tensor;
+  b.name = b_name();
+  b.shape = Shape{num_rows(), rank};
+  b.transposed = false;
+  for (std::string& param : b.params) param += ".lora_b";
+  return b;
 }
 
 std::string PeftModule::short_name() const {

@@ -14,7 +14,8 @@ namespace trireme {
 // "model.layers.0.self_attn.q_proj".
 struct PeftModule {
   std::string name;
-  // Our matrices, stacked by rows: one, or q, k and v of GPT-2.
+  // Our matrices, whose rows are those of the module: one, or q, k and v of GPT-2, or those that
+  // latent attention makes from one input.
   std::vector<std::string> matrices;
   std::vector<LoraTarget> targets;  // [matrix]
   std::vector<int64_t> rows;        // [matrix]
@@ -22,6 +23,10 @@ struct PeftModule {
   ForeignTensor tensor;  // the matrices in the base model's files
 
   int64_t num_rows() const;
+  // Returns the index of the matrix to which a row of the file belongs.
+  size_t matrix_of_row(int64_t row) const;
+  // Returns where the file has the rows of B [num_rows(), rank]: as those of the matrices.
+  ForeignTensor tensor_of_b(int64_t rank) const;
   // Returns the name in target_modules: "attn.c_attn" for GPT-2, "q_proj" for other families.
   std::string short_name() const;
   std::string a_name() const { return "base_model.model." + name + ".lora_A.weight"; }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/absolute_folder.h"
 #include "base/file.h"
 #include "base/leftovers.h"
 
@@ -56,8 +57,7 @@ class TemporaryFolder {
 Status write_whole_folder(const std::string& path,
                           const std::function<Status(const std::string& temporary)>& fill) {
   std::error_code error;
-  const fs::path target = fs::absolute(path).lexically_normal();
-  const fs::path clean = target.has_filename() ? target : target.parent_path();
+  const fs::path clean = absolute_folder(path);
   if (fs::exists(clean, error) && !(fs::is_directory(clean, error) && fs::is_empty(clean, error))) {
     return Error{ErrorKind::Usage,
                  path + " exists and is not an empty folder: choose another --out"};

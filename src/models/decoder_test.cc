@@ -41,7 +41,7 @@ ModelConfig text_config_of(const std::string& name) {
     config.qk_norm = true;
     config.window = 7;
   }
-  if (name == "moe_latent") {
+  if (name.starts_with("moe_latent")) {
     config.head_dim = 5;
     config.kv_lora_rank = 10;
     config.q_lora_rank = 9;
@@ -57,7 +57,8 @@ ModelConfig text_config_of(const std::string& name) {
     config.experts = name == "moe" ? 5 : kTextLen - 1;  // so many begins as tokens
     config.shared_experts = 1;
   }
-  if (name == "adapters") config.lora_rank = 3;
+  if (name == "adapters" || name == "moe_latent_adapters") config.lora_rank = 3;
+  if (name == "moe_latent_adapters") config.lora_targets = "q_a,q_b,kv_a,kv_b,o";
   if (name == "microgpt") {
     config.norm = NormChoice::RmsNorm;
     config.activation = ActivationChoice::Relu;
@@ -99,8 +100,8 @@ int unpack_params(const TensorTable& table, const Frame& quantized, const Frame&
   return count;
 }
 
-const char* const kTextModels[] = {"gpt2", "gpt2_untied",   "llama",     "microgpt",
-                                   "moe",  "llama_qk_norm", "moe_latent"};
+const char* const kTextModels[] = {"gpt2", "gpt2_untied",   "llama",      "microgpt",
+                                   "moe",  "llama_qk_norm", "moe_latent", "moe_latent_adapters"};
 
 std::vector<int32_t> some_tokens() {
   std::vector<int32_t> tokens;
@@ -135,6 +136,9 @@ class WholeModel {
                5) {
     init_params(ctx_, param_table(model, whole_model(model)), params(),
                 Frame(tables_.optimizer, optimizer_.ref().data), 5);
+    for (const TensorSpec& tensor : tables_.params.tensors()) {
+      if (tensor.name.ends_with(".lora_b")) fill(params().at(tensor.name));
+    }
   }
 
   Frame params() const { return Frame(tables_.params, params_.ref().data); }
@@ -157,6 +161,13 @@ class WholeModel {
 
  private:
   int units() const { return num_units(whole_model(model_)); }
+
+  // With the zeros that it begins with, an adapter would add nothing.
+  static void fill(const TensorRef& b) {
+    for (int64_t i = 0; i < b.num_elements(); ++i) {
+      write_element(b.data, b.dtype, i, 0.2 * std::sin(double(i) * 0.7));
+    }
+  }
 
   static Tensor memory(const TensorTable& table) {
     Tensor tensor(DType::U8, Shape{std::max<int64_t>(64, table.bytes())});

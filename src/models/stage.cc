@@ -7,15 +7,17 @@
 namespace trireme {
 namespace {
 
-// A clock that stands still while the rank waits for the ranks that share its layers, or computes
-// another action.
+// A clock that also stands still while the rank computes another action.
 int64_t working_ns(const Ctx& ctx) {
   const bool may_be_away = ctx.turns != nullptr && ctx.turns->are_taken();
-  const int64_t away_ns = may_be_away ? ctx.turns->away_ns() : 0;
-  return monotonic_ns() - away_ns - ctx.tp.waited_ns() - ctx.cp.waited_ns() - ctx.ep.waited_ns();
+  return running_ns(ctx) - (may_be_away ? ctx.turns->away_ns() : 0);
 }
 
 }  // namespace
+
+int64_t running_ns(const Ctx& ctx) {
+  return monotonic_ns() - ctx.tp.waited_ns() - ctx.cp.waited_ns() - ctx.ep.waited_ns();
+}
 
 SlotMemory Stage::memory_of(const StageSlots& slots, int unit) const {
   SlotMemory m;
@@ -94,20 +96,21 @@ MatrixRef Stage::output_grad_TC(int weight_grad_slot) const {
   return memory_of({.weight_grad = weight_grad_slot}, 0)(output_grad_TC_);
 }
 
-Route Stage::route(int saved_slot, int unit) const {
-  return units_[size_t(unit)].route(memory_of({.saved = saved_slot}, unit));
+Route Stage::route(int saved_slot, int unit, int block) const {
+  return units_[size_t(unit)].routes[size_t(block)](memory_of({.saved = saved_slot}, unit));
 }
 
-std::span<const int32_t> Stage::expert_load(int saved_slot, int unit) const {
-  const TensorAt& at = units_[size_t(unit)].route.load_E;
-  if (!at) return {};
-  const TensorRef load_E = memory_of({.saved = saved_slot}, unit)(at);
+int Stage::num_routers(int unit) const { return int(units_[size_t(unit)].routes.size()); }
+
+std::span<const int32_t> Stage::expert_load(int saved_slot, int unit, int block) const {
+  const TensorRef load_E = route(saved_slot, unit, block).load_E;
   return {load_E.as<int32_t>(), size_t(load_E.num_elements())};
 }
 
-std::span<const float> Stage::largest_logits(int saved_slot, int unit) const {
-  const TensorAt& at = units_[size_t(unit)].max_H;
-  if (!at) return {};
+int Stage::num_largest_logits(int unit) const { return int(units_[size_t(unit)].max_H.size()); }
+
+std::span<const float> Stage::largest_logits(int saved_slot, int unit, int block) const {
+  const TensorAt& at = units_[size_t(unit)].max_H[size_t(block)];
   const TensorRef max_H = memory_of({.saved = saved_slot}, unit)(at);
   return {max_H.as<float>(), size_t(max_H.num_elements())};
 }

@@ -84,17 +84,20 @@ class Stage {
   // After a forward pass without training: 1 for a token that was predicted (CrossEntropyArgs).
   std::span<const float> hits(int saved_slot) const;
 
-  // Returns the experts that the tokens of a unit visit. It is empty if the unit has no experts.
-  Route route(int saved_slot, int unit) const;
-  // Visits of every expert of a unit, and those that were dropped; empty where it has no experts.
-  std::span<const int32_t> expert_load(int saved_slot, int unit) const;
-  // The largest attention logit of every head of this rank; empty where none are reported.
-  std::span<const float> largest_logits(int saved_slot, int unit) const;
+  // What the router of a unit says. The head has one router and one attention for each module that
+  // looks ahead, its `blocks`; a layer has one or none.
+  int num_routers(int unit) const;
+  Route route(int saved_slot, int unit, int block = 0) const;
+  // Visits of every expert, and those that were dropped.
+  std::span<const int32_t> expert_load(int saved_slot, int unit, int block = 0) const;
+  // The largest attention logit of every head of this rank, for each attention that reports it.
+  int num_largest_logits(int unit) const;
+  std::span<const float> largest_logits(int saved_slot, int unit, int block = 0) const;
   // The first of this rank's heads, counted in the whole model.
   int64_t first_head() const { return model_.first_head; }
   // The router's own losses for this rank's tokens; of a unit with experts.
-  RouterLosses router_losses(int saved_slot, int unit) const {
-    return trireme::router_losses(model_, route(saved_slot, unit));
+  RouterLosses router_losses(int saved_slot, int unit, int block = 0) const {
+    return trireme::router_losses(model_, route(saved_slot, unit, block));
   }
 
  private:
@@ -110,8 +113,8 @@ class Stage {
     std::vector<Call> evaluation;               // F without training: ops that the output needs
     std::array<std::vector<Call>, 3> backward;  // [Backward]
     MatrixAt copied_grad, input_grad;  // the gradient of the unit's input, where it lies elsewhere
-    RouteAt route;
-    TensorAt max_H;  // the attention's
+    std::vector<RouteAt> routes;       // of each router
+    std::vector<TensorAt> max_H;       // of each attention that reports it
   };
 
   void fill_constants(const Frame& scratch) const;

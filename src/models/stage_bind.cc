@@ -88,8 +88,14 @@ void Stage::bind_units(const StageUnits& units, const StageMemory& memory, uint6
     }
     bound.copied_grad = binding_of(0).at(kind.memory.copied_input_grad);
     if (bound.copied_grad) bound.input_grad = residual_at(unit.input_grad);
-    bound.route = RouteAt::bind(binding_of(0));
-    bound.max_H = binding_of(0).tensor(kLargestLogits);
+    for (size_t op = 0; op < kind.graph.ops.size(); ++op) {
+      const OpKind op_kind = kind.graph.ops[op].kind;
+      if (op_kind == OpKind::Route) bound.routes.push_back(RouteAt::bind(binding_of(op)));
+      if (op_kind != OpKind::Attention) continue;
+      if (const TensorAt max_H = binding_of(op).of_module(kLargestLogits)) {
+        bound.max_H.push_back(max_H);
+      }
+    }
     const bool rows_travel = expert_strategy(shape_) != ExpertStrategy::AllExperts;
     order_calls(kind, unit.name == "embedding", rows_travel, bound);
   }

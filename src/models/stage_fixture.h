@@ -72,7 +72,7 @@ inline ModelSpec model_of(const std::string& name) {
   if (name.ends_with("latent")) {
     config.kv_heads = 0;
     config.kv_lora_rank = 10;
-    config.q_lora_rank = name == "moe_latent" ? 14 : 0;
+    config.q_lora_rank = name == "moe_latent" || name == "moe_lora_latent" ? 14 : 0;
     config.qk_rope_head_dim = 4;
     config.v_head_dim = 5;
     config.rope_scaling = RopeScaling::Yarn;
@@ -100,7 +100,7 @@ inline ModelSpec model_of(const std::string& name) {
   }
   if (name.find("mtp") != std::string::npos) {
     config.layers = 1;
-    config.mtp_depth = name.starts_with("moe") ? 1 : 2;
+    config.mtp_depth = 2;
     config.mtp_loss_weight = 0.7;
   }
   if (name == "conv_net" || name == "resnet") {
@@ -116,7 +116,8 @@ inline ModelSpec model_of(const std::string& name) {
   if (name.find("lora") != std::string::npos) {
     config.lora_rank = 3;
     config.lora_alpha = 4.5;
-    if (name.starts_with("moe")) config.lora_targets = "q,v,o";
+    if (name == "moe_lora") config.lora_targets = "q,v,o";
+    if (name == "moe_lora_latent") config.lora_targets = "q_a,q_b,kv_a,kv_b,o";
     if (name.starts_with("parallel")) config.lora_targets = "o,up";
   }
   return *resolve_model(config, 0);
@@ -144,6 +145,8 @@ inline const char* const kModels[] = {"gpt2_tied",
                                       "llama_qk_norm",
                                       "llama_latent",
                                       "moe_latent",
+                                      "llama_lora_latent",
+                                      "moe_lora_latent",
                                       "moe_parallel_latent",
                                       "gpt2_dropout_mtp_tied",
                                       "moe_mtp"};
@@ -276,7 +279,12 @@ class TestStage {
     }
   }
 
-  Route route(int layer) const { return stage_.route(0, layer + 1); }
+  // Of a layer, or of a module that looks ahead, which counts as a layer behind the last one and
+  // lies in the head.
+  Route route(int layer) const {
+    const int module = std::max(0, layer - int(model_.layers));
+    return stage_.route(0, layer + 1 - module, module);
+  }
   Frame params() const { return Frame(tables_.params, params_.ref().data); }
   Frame grads() const { return Frame(tables_.grads, grads_.ref().data); }
   const StageTables& tables() const { return tables_; }

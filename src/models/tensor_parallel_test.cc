@@ -75,7 +75,7 @@ Traffic difference(const Traffic& after, const Traffic& before) {
 // What the layers do move is what the flow of the stage, which is checked, says that they move.
 TEST(TensorParallel, TrafficIsThePredictedToTheByte) {
   for (const char* name : {"gpt2_dropout_tied", "llama", "microgpt", "scaled",
-                           "gpt2_dropout_lora_tied", "parallel_lora"}) {
+                           "gpt2_dropout_lora_tied", "parallel_lora", "llama_lora_latent"}) {
     const ModelSpec model = model_of(name);
     for (const int tp : {1, 2, 4}) {
       for (const bool sequence_parallel : {false, true}) {

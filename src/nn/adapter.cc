@@ -82,4 +82,38 @@ void Adapters::backward_weight(Ctx& ctx, const SlotMemory& m, MatrixRef dy_TF, M
   }
 }
 
+HeadAdapter::HeadAdapter(const OpBinding& b, size_t output) {
+  for (const Adapter& adapter : b.op().adapters) {
+    if (adapter.output != output) continue;
+    a_rC_ = b.weight(adapter.a);
+    b_Fr_ = b.weight(adapter.b);
+    scale_r_ = b.scratch().at(kAdapterScale);
+    inner_Tr_ = b.matrix_of(kAdapterInner);
+  }
+}
+
+void HeadAdapter::add_product(Ctx& ctx, const SlotMemory& m, MatrixRef x_tC, int64_t row,
+                              MatrixRef y_tG) const {
+  if (!a_rC_) return;
+  const MatrixRef inner_tr = rows_of(m(inner_Tr_), 0, x_tC.rows);
+  multiply(ctx, {.form = MatmulForm::NT, .a = x_tC, .b = a_rC_, .c = inner_tr});
+  ctx.kernels.scale_forward(ctx.stream, {inner_tr, scale_r_, inner_tr});
+  multiply(ctx, {.form = MatmulForm::NT,
+                 .a = inner_tr,
+                 .b = rows_of(b_Fr_, row, y_tG.cols),
+                 .c = y_tG,
+                 .residual_MN = y_tG});
+}
+
+void HeadAdapter::add_transposed_product(Ctx& ctx, const SlotMemory& m, MatrixRef x_tG, int64_t row,
+                                         MatrixRef y_tC) const {
+  if (!a_rC_) return;
+  const MatrixRef inner_tr = rows_of(m(inner_Tr_), 0, x_tG.rows);
+  multiply(ctx,
+           {.form = MatmulForm::NN, .a = x_tG, .b = rows_of(b_Fr_, row, x_tG.cols), .c = inner_tr});
+  ctx.kernels.scale_forward(ctx.stream, {inner_tr, scale_r_, inner_tr});
+  multiply(ctx,
+           {.form = MatmulForm::NN, .a = inner_tr, .b = a_rC_, .c = y_tC, .residual_MN = y_tC});
+}
+
 }  // namespace trireme

@@ -43,4 +43,25 @@ class Adapters {
   MatrixAt inner_Tr_;
 };
 
+// One adapter of a product whose matrix is multiplied head by head (LatentAttention). It adds
+// nothing if the product has none. Legend: t tokens, C columns of the product's input, G rows of a
+// head, r rank of the adapter.
+class HeadAdapter {
+ public:
+  // `output`: Adapter::output.
+  HeadAdapter(const OpBinding& b, size_t output);
+
+  // y += s (x a^T) b^T for the head whose rows begin at `row`.
+  void add_product(Ctx& ctx, const SlotMemory& m, MatrixRef x_tC, int64_t row,
+                   MatrixRef y_tG) const;
+  // y += s (x b) a, the product with the transposed matrix of that head.
+  void add_transposed_product(Ctx& ctx, const SlotMemory& m, MatrixRef x_tG, int64_t row,
+                              MatrixRef y_tC) const;
+
+ private:
+  MatrixRef a_rC_, b_Fr_;  // b of all heads; absent: no adapter
+  TensorRef scale_r_;
+  MatrixAt inner_Tr_;
+};
+
 }  // namespace trireme

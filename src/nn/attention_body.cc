@@ -80,7 +80,7 @@ AttentionBody::AttentionBody(const OpBinding& b)
       dv_TK_(b.input_grad(2)),
       lse_HT_(b.tensor(b.op().name + ".lse_HT")),
       delta_HT_(b.tensor(b.op().name + ".delta_HT")),
-      max_H_(b.tensor(kLargestLogits)) {}
+      max_H_(b.of_module(kLargestLogits)) {}
 
 AttentionDropout AttentionBody::dropout_of(const MicrobatchInfo& info) const {
   return {info.training ? static_cast<float>(model_.dropout) : 0.0f, dropout_key_,

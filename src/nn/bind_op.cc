@@ -3,6 +3,7 @@
 #include "nn/elementwise_bodies.h"
 #include "nn/expert_bodies.h"
 #include "nn/image_bodies.h"
+#include "nn/latent_ring.h"
 #include "nn/linear_body.h"
 #include "nn/lookup_body.h"
 #include "nn/loss_body.h"
@@ -27,6 +28,8 @@ std::unique_ptr<OpBody> bind_op(const OpBinding& b) {
       return std::make_unique<ConcatBody>(b);
     case OpKind::Attention:
       return std::make_unique<AttentionBody>(b);
+    case OpKind::LatentAttention:  // the decoder binds it to its cache
+      return std::make_unique<LatentRing>(b);
     case OpKind::Activation:
       return std::make_unique<ActivationBody>(b);
     case OpKind::Dropout:
@@ -56,10 +59,10 @@ std::unique_ptr<OpBody> bind_op(const OpBinding& b) {
       return std::make_unique<PoolBody>(b);
     case OpKind::Flatten:
       return std::make_unique<FlattenBody>(b);
+    case OpKind::ChooseKeys:  // is priced and never run (check_runnable)
     case OpKind::Count:
     case OpKind::Choose:
     case OpKind::SoftmaxParts:
-    case OpKind::LatentAttention:  // of the decoder, which has its cache
       break;
   }
   TRIREME_CHECK(false, "the pass fuse joins this op to another: " + b.op().name);

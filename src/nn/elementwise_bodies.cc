@@ -53,10 +53,10 @@ ActivationBody::ActivationBody(const OpBinding& b)
       dup_TF_(is_gated_ ? b.input_grad(1) : MatrixAt{}) {
   TRIREME_CHECK(!b.input_grad_addend(), "an activation's input has no other reader");
   if (!is_of_experts_) return;
-  const TensorAt weight_R = b.tensor("route.weight_R"), begin_R = b.tensor("route.begin_R");
-  weight_R_ = weight_R ? weight_R : b.tensor("route.weight_A");
-  begin_R_ = begin_R ? begin_R : b.tensor("route.begin_E");
-  dweight_R_ = b.tensor("route.dweight_R");
+  const TensorAt weight_R = b.of_module("route.weight_R"), begin_R = b.of_module("route.begin_R");
+  weight_R_ = weight_R ? weight_R : b.of_module("route.weight_A");
+  begin_R_ = begin_R ? begin_R : b.of_module("route.begin_E");
+  dweight_R_ = b.of_module("route.dweight_R");
 }
 
 void ActivationBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {

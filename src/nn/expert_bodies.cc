@@ -22,7 +22,7 @@ DispatchBody::DispatchBody(const OpBinding& b)
       dx_addend_TC_(b.input_grad_addend()),
       sent_AC_(rows_by_token(b, y_RC_)),
       dback_AC_(rows_by_token(b, dy_RC_)),
-      dweight_R_(b.tensor("route.dweight_R")),
+      dweight_R_(b.of_module("route.dweight_R")),
       dweight_A_(weight_grads_by_token(b)) {}
 
 void DispatchBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {

@@ -11,6 +11,8 @@ CachedLatentAttention::CachedLatentAttention(const OpBinding& b, const MatrixRef
       window_(b),
       keys_up_(rows_of(b.weight(b.op().params[0]), 0, model_.heads * model_.head_dim)),
       values_up_(b.weight(b.op().params[1])),
+      keys_adapter_(b, 0),
+      values_adapter_(b, 1),
       q_TQ_(b.input(0)),
       latent_TR_(b.input(1)),
       shared_TP_(b.input(2)),
@@ -39,14 +41,14 @@ void CachedLatentAttention::forward(Ctx& ctx, const MicrobatchInfo& info,
     const MatrixRef keys = rows_of(cache_SX_, 0, shape.kv_len);
     AttentionWindow window;
     if (first_T) window.first_T = {first_T.as<int32_t>() + begin, DType::I32, Shape{shape.q_len}};
-    make_queries(ctx, rows_of(q_TQ, begin, shape.q_len), queries);
+    make_queries(ctx, m, rows_of(q_TQ, begin, shape.q_len), queries);
     ctx.kernels.attention_forward(
         ctx.stream, {shape, {}, queries, keys, cols_of(keys, 0, R), latents, {}, window});
-    make_outputs(ctx, latents, rows_of(o_TV, begin, shape.q_len));
+    make_outputs(ctx, m, latents, rows_of(o_TV, begin, shape.q_len));
   }
 }
 
-void CachedLatentAttention::make_queries(Ctx& ctx, const MatrixRef& q_TQ,
+void CachedLatentAttention::make_queries(Ctx& ctx, const SlotMemory& m, const MatrixRef& q_TQ,
                                          const MatrixRef& queries_tX) const {
   const int64_t R = model_.kv_lora_rank, P = model_.qk_rope_head_dim, D = model_.head_dim;
   for (int64_t head = 0; head < model_.heads; ++head) {
@@ -56,11 +58,12 @@ void CachedLatentAttention::make_queries(Ctx& ctx, const MatrixRef& q_TQ,
                    .a = cols_of(q, 0, D),
                    .b = rows_of(keys_up_, head * D, D),
                    .c = cols_of(query, 0, R)});
+    keys_adapter_.add_transposed_product(ctx, m, cols_of(q, 0, D), head * D, cols_of(query, 0, R));
     ctx.kernels.copy_matrix(ctx.stream, {cols_of(q, D, P), cols_of(query, R, P)});
   }
 }
 
-void CachedLatentAttention::make_outputs(Ctx& ctx, const MatrixRef& latents_tX,
+void CachedLatentAttention::make_outputs(Ctx& ctx, const SlotMemory& m, const MatrixRef& latents_tX,
                                          const MatrixRef& o_TV) const {
   const int64_t R = model_.kv_lora_rank, V = model_.v_head_dim;
   for (int64_t head = 0; head < model_.heads; ++head) {
@@ -68,6 +71,8 @@ void CachedLatentAttention::make_outputs(Ctx& ctx, const MatrixRef& latents_tX,
                    .a = cols_of(latents_tX, head * R, R),
                    .b = rows_of(values_up_, head * V, V),
                    .c = cols_of(o_TV, head * V, V)});
+    values_adapter_.add_product(ctx, m, cols_of(latents_tX, head * R, R), head * V,
+                                cols_of(o_TV, head * V, V));
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "nn/adapter.h"
 #include "nn/op_binding.h"
 #include "nn/op_body.h"
 #include "nn/query_window.h"
@@ -19,12 +20,15 @@ class CachedLatentAttention final : public OpBody {
   void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
 
  private:
-  void make_queries(Ctx& ctx, const MatrixRef& q_TQ, const MatrixRef& queries_tX) const;
-  void make_outputs(Ctx& ctx, const MatrixRef& latents_tX, const MatrixRef& o_TV) const;
+  void make_queries(Ctx& ctx, const SlotMemory& m, const MatrixRef& q_TQ,
+                    const MatrixRef& queries_tX) const;
+  void make_outputs(Ctx& ctx, const SlotMemory& m, const MatrixRef& latents_tX,
+                    const MatrixRef& o_TV) const;
 
   ModelShard model_;
   QueryWindow window_;
   MatrixRef keys_up_, values_up_;  // [heads x width of a head, R]
+  HeadAdapter keys_adapter_, values_adapter_;
   MatrixAt q_TQ_, latent_TR_, shared_TP_, o_TV_;
   MatrixAt queries_tX_, latents_tX_;
   MatrixRef cache_SX_;

@@ -65,6 +65,11 @@ class OpBinding {
   // A tensor of the op (op_tensors), or absent.
   TensorAt tensor(const std::string& name_inside) const;
   MatrixAt matrix_of(const std::string& name_inside) const;
+  // The same of a tensor that the head has once for each module that looks ahead.
+  TensorAt of_module(const char* name) const { return tensor(prefix_of_module(op()) + name); }
+  MatrixAt matrix_of_module(const char* name) const {
+    return matrix_of(prefix_of_module(op()) + name);
+  }
   // Scratch, whose place does not change from call to call.
   Frame scratch() const { return {stage_.tables.scratch, stage_.scratch}; }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "nn/context_attention.h"
-#include "schema/context_chunks.h"
+#include "nn/ring_pairs.h"
 
 namespace trireme {
 
@@ -23,29 +23,15 @@ class RingAttention final : public ContextAttention {
   void backward(Ctx& ctx, const ContextBackward& args) const override;
 
  private:
-  // Queries and keys of one sequence that meet, all with all.
-  struct Pair {
-    int64_t sequence;
-    int64_t query, num_queries;  // rows of the sequence
-    int64_t key, num_keys;
-  };
-  ContextChunks owner_at(int step) const;
-  Pair pair_of(const ContextChunks& keys, int64_t sequence) const;
-  AttentionShape shape_of(const Pair& pair) const;
-  AttentionDropout dropout_of(const AttentionDropout& dropout, const ContextChunks& keys,
-                              const Pair& pair) const;
-  // What the pair's queries, or all of them among this rank's keys, see of their documents.
-  AttentionWindow window_of(const Documents& documents, const ContextChunks& keys,
-                            const Pair& pair) const;
   AttentionWindow own_window(const Documents& documents) const;
   AttentionDropout own_dropout(const AttentionDropout& dropout) const;
   void pack(Ctx& ctx, const MatrixRef& k_TK, const MatrixRef& v_TK) const;
-  void attend(Ctx& ctx, const ContextForward& f, const ContextChunks& owner, const Pair& pair,
-              const MatrixRef& kv_TW, const MatrixRef& lse_HT) const;
+  void attend(Ctx& ctx, const ContextForward& f, const ContextChunks& owner,
+              const RingPairs::Pair& pair, const MatrixRef& kv_TW, const MatrixRef& lse_HT) const;
   void differentiate_own(Ctx& ctx, const ContextBackward& b) const;
   void differentiate(Ctx& ctx, const ContextBackward& b, const ContextChunks& owner,
-                     const Pair& pair, const MatrixRef& kv_TW) const;
-  void add_gradients(Ctx& ctx, const Pair& pair, const MatrixRef& dkv_TW) const;
+                     const RingPairs::Pair& pair, const MatrixRef& kv_TW) const;
+  void add_gradients(Ctx& ctx, const RingPairs::Pair& pair, const MatrixRef& dkv_TW) const;
   MatrixRef keys(const MatrixRef& kv_TW) const { return cols_of(kv_TW, 0, key_width()); }
   MatrixRef values(const MatrixRef& kv_TW) const {
     return cols_of(kv_TW, key_width(), kv_TW.cols - key_width());
@@ -59,6 +45,7 @@ class RingAttention final : public ContextAttention {
     return cols_of(x_TQ, 0, local_.num_heads * local_.out_dim());
   }
 
+  RingPairs pairs_;
   AttentionShape local_;
   ContextChunks chunks_;
   MatrixRef kv_TW_[2];   // of the rank whose turn it is, and of the next

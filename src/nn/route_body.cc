@@ -28,7 +28,7 @@ RouteBody::RouteBody(const OpBinding& b)
       x_TC_(b.input()),
       dx_TC_(b.input_grad()),
       dx_addend_TC_(b.input_grad_addend()),
-      dlogits_TE_(b.matrix_of("route.dlogits_TE")),
+      dlogits_TE_(b.matrix_of_module("route.dlogits_TE")),
       dweight_A_(weight_grads_by_token(b)),
       dweight_EC_(b.weight_grad()),
       dbias_E_(b.vector_grad()) {}

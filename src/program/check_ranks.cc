@@ -167,8 +167,8 @@ class RanksCheck {
   std::vector<MicrobatchRange> ranges(const RankPlan& rank) const {
     std::vector<MicrobatchRange> result;
     for (int chunk = 0; chunk < schedule_.num_chunks; ++chunk) {
-      result.push_back(microbatches_of(schedule_, chunk));
-      result.back().count *= rank.lanes.count;
+      const MicrobatchRange of_lane = microbatches_of(schedule_, chunk);
+      result.push_back({of_lane.first * rank.lanes.count, of_lane.count * rank.lanes.count});
     }
     return result;
   }
@@ -219,6 +219,7 @@ class RanksCheck {
     const auto count = int(rank.microbatches.global_of.size());
     const Schedule alone{.num_microbatches = count,
                          .num_chunks = schedule_.num_chunks,
+                         .placement = schedule_.placement,
                          .programs = {program.program}};
     for (Problem& problem : check_accumulate(alone, summed(rank))) {
       if (problem.position >= 0) problem.position = program.positions[size_t(problem.position)];

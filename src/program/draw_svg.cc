@@ -26,6 +26,8 @@ constexpr double kLegendBox = 22;
 constexpr double kTextSize = 12;
 constexpr double kTitleSize = 15;
 constexpr double kTickSize = 11;
+constexpr double kNumberSize = 11;    // of a micro-batch; two of them fit above each other in a box
+constexpr double kDigitHeight = 0.7;  // in sizes of its font
 // Widths of a letter in sizes of its font, on average, as wide sans-serif fonts have them.
 constexpr double kLetter = 0.55;
 constexpr double kBoldLetter = 0.6;
@@ -151,11 +153,14 @@ class Picture {
             ".page { fill: #ffffff } .lane { fill: #eef0f3 } .ink { fill: #24292f }\n"
             ".grid { stroke: #24292f; stroke-opacity: 0.25 }\n"
             ".op { stroke: #24292f; stroke-opacity: 0.55; stroke-width: 0.6 }\n"
-            ".n { fill: #16191d; font-size: 11px; text-anchor: middle; pointer-events: none }\n"
             "@media (prefers-color-scheme: dark) {\n"
             "  .page { fill: #14171c } .lane { fill: #232830 } .ink { fill: #dfe3e8 }\n"
             "  .grid { stroke: #dfe3e8 }\n"
-            "}\n</style>\n";
+            "}\n";
+    out_ << fmt::format(
+        ".n {{ fill: #16191d; font-size: {}px; text-anchor: middle; pointer-events: none }}\n"
+        "</style>\n",
+        kNumberSize);
     out_ << "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n";
     text(kLeft, 24, title, fmt::format(" font-size=\"{:.0f}\" font-weight=\"600\"", kTitleSize));
   }
@@ -261,18 +266,17 @@ class Picture {
         fmt::format("{} on rank {}: {:.6g} to {:.6g}", to_string(action, schedule.num_chunks), rank,
                     span.start_s, span.end_s);
     box(x, y, width, kBox, action.kind, action.chunk, action.chunk_b, schedule.num_chunks, tooltip);
-    const auto number = [&](int microbatch, double baseline, double size) {
+    const auto number = [&](int microbatch, double middle) {
       const std::string text = fmt::format("{}", microbatch);
-      if (microbatch < 0 || width < size * 0.62 * static_cast<double>(text.size()) + 2) return;
-      out_ << fmt::format(
-          "<text class=\"n\" x=\"{:.2f}\" y=\"{:.2f}\" style=\"font-size:{:.0f}px\">{}</text>\n",
-          x + width / 2, baseline, size, text);
+      if (microbatch < 0 || width < kNumberSize * 0.62 * double(text.size()) + 2) return;
+      out_ << fmt::format("<text class=\"n\" x=\"{:.2f}\" y=\"{:.2f}\">{}</text>\n", x + width / 2,
+                          middle + kDigitHeight * kNumberSize / 2, text);
     };
     if (action.kind == ActionKind::FB) {
-      number(action.microbatch, y + 9.2, 9);
-      number(action.microbatch_b, y + 20.2, 9);
+      number(action.microbatch, y + kBox / 4);
+      number(action.microbatch_b, y + kBox * 3 / 4);
     } else {
-      number(action.microbatch, y + 15, 11);
+      number(action.microbatch, y + kBox / 2);
     }
   }
 

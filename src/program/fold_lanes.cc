@@ -34,12 +34,14 @@ class LaneFold {
   }
   int lane_at(size_t at) const { return lanes_.lane_of(spread_.program[at].microbatch); }
 
-  // The action as one of a lane, without the slots of gradients.
+  // The action as one of a lane, without the slots of gradients, which belong to all lanes, and
+  // without the mark of a pair, which the last lane may lack (part_broken_pairs).
   Action in_lane(size_t at) const {
     Action action = spread_.program[at];
     action.microbatch = lanes_.in_lane(action.microbatch);
     action.grad_slot = 0;
     action.accumulate = false;
+    action.beside = Beside::None;
     return action;
   }
 

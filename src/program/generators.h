@@ -10,6 +10,8 @@ Schedule make_naive(const ScheduleShape& shape);
 Schedule make_gpipe(const ScheduleShape& shape);
 Schedule make_1f1b(const ScheduleShape& shape);
 Schedule make_interleaved(const ScheduleShape& shape);
+// The forward passes of a rank before its first backward pass follows one of them.
+int interleaved_warmup(const ScheduleShape& shape, int rank);
 Schedule make_zb_h1(const ScheduleShape& shape);
 Schedule make_zb_h2(const ScheduleShape& shape);
 Schedule make_zb_v(const ScheduleShape& shape);

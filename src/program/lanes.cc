@@ -21,8 +21,14 @@ int Lanes::peer_of(const Action& transfer, int tp) const {
   return rank_along_pp(mesh, {.tp = tp, .pp = transfer.peer, .dp = dp});
 }
 
-Lanes lanes_of(const Mesh& mesh, const MeshCoords& coords, int num_microbatches, bool is_strided) {
-  return {mesh.lanes_at(coords.pp), num_microbatches, is_strided, coords.dp, mesh};
+Lanes lanes_of(const Mesh& mesh, const MeshCoords& coords, const Schedule& schedule,
+               bool is_strided) {
+  return {.count = mesh.lanes_at(coords.pp),
+          .num_microbatches = schedule.num_microbatches,
+          .is_strided = is_strided,
+          .num_directions = schedule.placement == StagePlacement::Bidir ? 2 : 1,
+          .index = coords.dp,
+          .mesh = mesh};
 }
 
 Program spread_lanes(const Program& program, const Lanes& lanes) {
@@ -34,7 +40,8 @@ Program spread_lanes(const Program& program, const Lanes& lanes) {
       continue;
     }
     size_t end = begin + 1;
-    if (end < program.size() && sends_result_of(program[end], program[begin])) ++end;
+    const bool is_pair = program[begin].beside == Beside::Next;
+    if (is_pair || (end < program.size() && sends_result_of(program[end], program[begin]))) ++end;
     for (int lane = 0; lane < lanes.count; ++lane) {
       for (size_t i = begin; i < end; ++i) {
         result.push_back(program[i]);

@@ -68,6 +68,13 @@ int least_live(std::string_view kind, const ScheduleShape& shape, int rank) {
   TRIREME_CHECK(false, "unknown LiveMicrobatches");
 }
 
+int least_held(std::string_view kind, const ScheduleShape& shape, int rank) {
+  const int of_all_chunks = least_live(kind, shape, rank) * shape.num_chunks;
+  if (find_kind(kind) != ScheduleKind::Interleaved) return of_all_chunks;
+  const int all = shape.num_microbatches * shape.num_chunks;
+  return std::max(of_all_chunks, std::min(interleaved_warmup(shape, rank) + 1, all));
+}
+
 Result<Schedule> make_schedule(std::string_view name, const ScheduleShape& asked) {
   const std::optional<ScheduleKind> kind = find_kind(name);
   if (!kind) return unknown_kind(name);

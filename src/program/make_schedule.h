@@ -18,6 +18,8 @@ const ScheduleTraits& traits_of(std::string_view kind);
 
 // The number that ScheduleTraits::live stands for.
 int least_live(std::string_view kind, const ScheduleShape& shape, int rank);
+// At some time a rank holds the activations of at least so many forward passes of single chunks.
+int least_held(std::string_view kind, const ScheduleShape& shape, int rank);
 
 // Usage error: a misspelt kind, or numbers that no schedule of the kind accepts (chunks).
 // Infeasible: the kind has no schedule for this shape. The message has the rule, the numbers and

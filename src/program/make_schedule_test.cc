@@ -66,6 +66,18 @@ int most_held_by_all(const Program& program, int num_chunks) {
   return most;
 }
 
+// The largest number of forward passes whose activations are held at some time.
+int most_held(const Program& program) {
+  int held = 0, most = 0;
+  for (const Action& action : program) {
+    if (action.kind == ActionKind::F || action.kind == ActionKind::FB)
+      most = std::max(most, ++held);
+    if (action.kind == ActionKind::W || action.kind == ActionKind::BW) --held;
+    if (action.kind == ActionKind::FB) --held;
+  }
+  return most;
+}
+
 void expect_traits(const Schedule& schedule, const ScheduleShape& shape) {
   const ScheduleTraits& traits = traits_of(schedule.kind);
   EXPECT_EQ(schedule.placement, traits.placement);
@@ -84,6 +96,12 @@ void expect_traits(const Schedule& schedule, const ScheduleShape& shape) {
     }
     EXPECT_GE(most_held_by_all(program, schedule.num_chunks),
               least_live(schedule.kind, shape, rank));
+    const ScheduleShape with_chunks{shape.num_ranks, shape.num_microbatches, schedule.num_chunks};
+    const int least = least_held(schedule.kind, with_chunks, rank);
+    EXPECT_GE(most_held(program), least);
+    if (schedule.kind == "interleaved") {
+      EXPECT_EQ(most_held(program), least);
+    }
   }
   for (const int ranks : holders) EXPECT_EQ(ranks, traits.param_copies());
   EXPECT_EQ(!has_backward_apart, traits.merges_backward);

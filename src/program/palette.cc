@@ -77,7 +77,9 @@ std::string_view family_of(OpKind kind) {
     case OpKind::GroupedLinear:
     case OpKind::SoftmaxParts:
       return "product";
+    case OpKind::ChooseKeys:
     case OpKind::Attention:
+    case OpKind::LatentAttention:
       return "attention";
     case OpKind::Norm:
       return "norm";

@@ -22,7 +22,7 @@ struct ChunkPlace {
 };
 
 // The largest attention logits that the ranks tell each other in Step: one fp32 for every head of
-// every layer of the model. None unless StageShape::reports_logits.
+// every layer of the model and every module behind it. None unless StageShape::reports_logits.
 struct ReportedLogits {
   int64_t layers = 0;
   int64_t heads = 0;  // of a layer

@@ -26,6 +26,16 @@ constexpr AlpaMoe kMoe[] = {{"MoE 380M", 1, 768, 8, 8},    {"MoE 690M", 2, 768, 
                             {"MoE 10B", 16, 1536, 16, 32}, {"MoE 27B", 32, 2048, 16, 48},
                             {"MoE 70B", 64, 2048, 32, 64}};
 
+struct AlpaNet {
+  const char* name;
+  int num_ranks;
+  int64_t layers, base_channels, width_factor;
+};
+constexpr AlpaNet kNets[] = {{"WRN 250M", 1, 16, 160, 2}, {"WRN 500M", 2, 16, 224, 2},
+                             {"WRN 1B", 4, 16, 320, 2},   {"WRN 2B", 8, 16, 448, 2},
+                             {"WRN 4B", 16, 16, 640, 2},  {"WRN 6.8B", 32, 16, 320, 16},
+                             {"WRN 13B", 64, 33, 320, 16}};
+
 AlpaRun run_of(const char* name, int num_ranks) {
   AlpaRun run{.name = name, .num_ranks = num_ranks};
   run.config.model.seq_len = 1024;
@@ -66,6 +76,21 @@ std::vector<AlpaRun> alpa_runs() {
     const bool is_tight = moe.num_ranks == 64;
     if (is_tight) runs.back().config.optim.grad_dtype = StateChoice::Bf16;
     if (is_tight) runs.back().config.optim.master = false;
+  }
+  for (const AlpaNet& net : kNets) {
+    runs.push_back(run_of(net.name, net.num_ranks));
+    ModelConfig& model = runs.back().config.model;
+    model.family = ModelFamily::WideResNet;
+    model.layers = net.layers;
+    model.base_channels = net.base_channels;
+    model.width_factor = net.width_factor;
+    model.widen_first_conv = false;
+    model.image_size = 224;
+    model.vocab_size = 1024;
+    model.seq_len = 1;
+    runs.back().config.data.source = DataSource::Synthetic;
+    runs.back().config.batch.global_sequences = 1536;
+    runs.back().config.precision.compute = ComputeChoice::Fp32;
   }
   return runs;
 }

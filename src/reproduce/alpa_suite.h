@@ -16,9 +16,10 @@ struct AlpaRun {
   int num_ranks = 1;
 };
 
-// Returns the GPT and MoE models of the paper (table 5 and the authors' suite_*.py), with 1,024
-// sequences of 1,024 tokens a step. Experts of our models have SwiGLU, so their width is 2/3 of
-// that in the paper: then they have as many parameters.
+// Returns the models of the paper (its tables and the authors' suite_*.py): GPT and MoE with 1,024
+// sequences of 1,024 tokens a step, and Wide-ResNets to 13B with 1,536 images of 224 x 224 pixels
+// in fp32. Experts of our models have SwiGLU, so their width is 2/3 of that in the paper: then they
+// have as many parameters.
 std::vector<AlpaRun> alpa_runs();
 
 // Returns the cluster of the paper: nodes of eight V100 with 16 GB (AWS p3.16xlarge).

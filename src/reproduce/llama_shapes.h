@@ -20,6 +20,7 @@ constexpr GptShape llama_shape(int64_t layers, int64_t d_model, int64_t heads, i
 // (arXiv:2407.21783, table 3).
 inline constexpr GptShape kLlama2_7b = llama_shape(32, 4096, 32, 11008, 32, 4096, 32000);
 inline constexpr GptShape kLlama2_13b = llama_shape(40, 5120, 40, 13824, 40, 4096, 32000);
+inline constexpr GptShape kLlama2_34b = llama_shape(48, 8192, 64, 22016, 8, 4096, 32000);
 inline constexpr GptShape kLlama2_70b = llama_shape(80, 8192, 64, 28672, 8, 4096, 32000);
 inline constexpr GptShape kLlama3_8b = llama_shape(32, 4096, 32, 14336, 8, 8192, 128256);
 inline constexpr GptShape kLlama3_70b = llama_shape(80, 8192, 64, 28672, 8, 8192, 128256);

@@ -5,20 +5,12 @@
 #include "base/check.h"
 #include "reproduce/llm_foundry.h"
 #include "reproduce/price_runs.h"
+#include "reproduce/published_attention.h"
 #include "reproduce/published_clusters.h"
 #include "reproduce/tables.h"
 
 namespace trireme {
 namespace {
-
-// The runs used the first FlashAttention, which reaches 25 to 40 % of the peak (Dao 2023,
-// arXiv:2307.08691, section 1). The middle is taken.
-constexpr double kFirstFlashAttentionShare = 0.325;
-
-// On H100, too. FlashAttention-2 reaches 230 TFLOP/s on A100 and 335 on H100 without using what is
-// new in the latter (the same paper, section 4.1); the first one is taken to gain as much.
-constexpr double kFirstFlashAttentionShareOnH100 =
-    kFirstFlashAttentionShare * 312.0 / 989.0 * 335.0 / 230.0;
 
 struct MptModel {
   const char* name;
@@ -48,11 +40,15 @@ GptShape mpt_shape(std::string_view name, int64_t seq_len) {
 
 // The program as it ran on devices of 80 GB: PyTorch 2.1, whose recomputation stops early. A flat
 // tensor holds the parameters of a block, so that the gradients are copied together (4 bytes), and
-// made fp32 (6) and divided (8) before they are reduced.
+// made fp32 (6) and divided (8) before they are reduced. DecoupledAdamW of mosaicml/composer moves
+// as many bytes as PyTorch's update, but tensor by tensor: eight kernels, three for the clipping
+// of the gradient, and one for the number of the step, which the host reads.
 TrainerPractice practice_of_fp32_sums() {
   TrainerPractice practice = practice_of(TrainerKind::Torchtitan);
-  practice.attention_share = kFirstFlashAttentionShare;
+  practice.runs_products_apart = false;  // one product makes queries, keys and values
   practice.grad_copy_bytes = 18.0;
+  practice.update_launches = 12;
+  use_triton_attention_on_a100(practice);
   return practice;
 }
 
@@ -74,7 +70,7 @@ TrainerPractice practice_of_40g() {
 // H100: as on devices of 80 GB.
 TrainerPractice practice_of_h100() {
   TrainerPractice practice = practice_of_fp32_sums();
-  practice.attention_share = kFirstFlashAttentionShareOnH100;
+  use_triton_attention_on_h100(practice);
   return practice;
 }
 
@@ -147,8 +143,8 @@ Result<Reproduction> reproduce_llm_foundry_h100() {
   result.notes = {
       "The page prints tokens/s; the measured step is the tokens of a step over that rate.",
       "Attention is the first FlashAttention in Triton (attn_impl of submit_benchmarks.py). Its "
-      "speed on H100 is not published: it is taken to gain on the A100 what FlashAttention-2 "
-      "gains.",
+      "speed on H100 is not published: it is taken to be as far behind FlashAttention-2 as on "
+      "A100.",
   };
   TRIREME_TRY_DONE(price_runs({{llm_foundry_h100_runs(), dgx_h100()}}, result));
   return result;

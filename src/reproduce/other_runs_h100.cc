@@ -30,6 +30,7 @@ struct MegatronCoreRow {
   int num_ranks, tp, pp, cp, chunks;
   int64_t micro_sequences, num_microbatches;
   double step_s;
+  Recompute recompute = Recompute::None;
 };
 
 constexpr MegatronCoreRow kMegatronCoreRows[] = {
@@ -41,8 +42,8 @@ constexpr MegatronCoreRow kMegatronCoreRows[] = {
     {"Llama 3.1 405B", kLlama3_405b, 2304, 8, 9, 2, 7, 1, 63, 17.62},
     {"Nemotron-4 15B", kNemotron4_15b, 16, 4, 1, 1, 1, 4, 4, 2.812},
     {"Nemotron-4 15B", kNemotron4_15b, 2048, 4, 1, 1, 1, 4, 4, 2.887},
-    {"Nemotron-4 340B", kNemotron4_340b, 128, 8, 8, 1, 12, 1, 16, 4.61},
-    {"Nemotron-4 340B", kNemotron4_340b, 2048, 8, 8, 1, 12, 1, 16, 4.84},
+    {"Nemotron-4 340B", kNemotron4_340b, 128, 8, 8, 1, 12, 1, 16, 4.61, Recompute::Selective},
+    {"Nemotron-4 340B", kNemotron4_340b, 2048, 8, 8, 1, 12, 1, 16, 4.84, Recompute::Selective},
 };
 
 PublishedRun megatron_core_run(const MegatronCoreRow& row) {
@@ -62,8 +63,7 @@ PublishedRun megatron_core_run(const MegatronCoreRow& row) {
   }
   run.parallel.sequence = run.parallel.tp_overlap = row.tp > 1;
   run.parallel.zero = 1;
-  // Its configuration computes the core of attention again.
-  if (&row.model == &kNemotron4_340b) run.recompute = Recompute::Selective;
+  run.recompute = row.recompute;
   run.practice = practice_of(TrainerKind::Megatron);
   run.micro_sequences = row.micro_sequences;
   run.global_sequences = row.micro_sequences * row.num_microbatches * run.parallel.dp;

@@ -21,6 +21,13 @@ Hardware dgx_h100() {
   return parse_hardware(embedded::kDgxH100Toml, "clusters/dgx-h100.toml").value();
 }
 
+Hardware dgx_h100_of_800_gbit() {
+  Hardware hardware = dgx_h100();
+  hardware.name = "H100, two adapters of 400 Gbit/s for eight devices";
+  hardware.tiers.back().adapters = 2;
+  return hardware;
+}
+
 Hardware h100_hbm2e() {
   Hardware hardware = dgx_h100();
   hardware.name = "H100 96GB HBM2e, 500 W";

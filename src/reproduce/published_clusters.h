@@ -16,6 +16,9 @@ Hardware dgx_a100_40g();
 // DGX H100, one 400 Gbit/s adapter for each device.
 Hardware dgx_h100();
 
+// The same node has only two adapters here, which send 800 Gbit/s for its eight devices.
+Hardware dgx_h100_of_800_gbit();
+
 // H100 with 96 GB of HBM2e and a limit of 500 W: the "Grand Teton" nodes of Meta.
 Hardware h100_hbm2e();
 

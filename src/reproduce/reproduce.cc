@@ -27,6 +27,7 @@ constexpr NamedTable kTables[] = {
     {"nccl-all-reduce", reproduce_nccl_all_reduce},
     {"zero-t1", reproduce_zero_t1},
     {"lecture-8xa100", reproduce_lecture_8xa100},
+    {"lecture-models", reproduce_lecture_models},
     {"korthikanti-t2", reproduce_korthikanti_t2},
     {"superpod", reproduce_superpod},
 };

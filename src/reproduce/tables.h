@@ -44,6 +44,7 @@ Result<Reproduction> reproduce_other_runs();
 
 Result<Reproduction> reproduce_zero_t1();
 Result<Reproduction> reproduce_lecture_8xa100();
+Result<Reproduction> reproduce_lecture_models();
 Result<Reproduction> reproduce_korthikanti_t2();
 Result<Reproduction> reproduce_superpod();
 Result<Reproduction> reproduce_nccl_all_reduce();

@@ -8,15 +8,12 @@
 
 #include "reproduce/llama_shapes.h"
 #include "reproduce/price_runs.h"
+#include "reproduce/published_attention.h"
 #include "reproduce/published_clusters.h"
 #include "reproduce/tables.h"
 
 namespace trireme {
 namespace {
-
-// FlashAttention-2, which PyTorch uses, reaches 35 % of the peak of an H100 (Shah et al. 2024,
-// arXiv:2407.08608, abstract).
-constexpr double kFlashAttention2OnH100 = 0.35;
 
 // Which kernels ran: those of torch.compile, or one for every operation with a norm that is one
 // kernel ("fused_rmsnorm") or several ("rmsnorm"), as the configuration of the model says.
@@ -91,7 +88,7 @@ std::vector<PublishedRun> torchtitan_h100_runs() {
   std::vector<PublishedRun> runs;
   for (const TorchtitanRow& row : kH100Rows) {
     runs.push_back(torchtitan_run(row, "H100"));
-    runs.back().practice.attention_share = kFlashAttention2OnH100;
+    use_flash_attention_2_on_h100(runs.back().practice);
   }
   return runs;
 }

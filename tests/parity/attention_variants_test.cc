@@ -82,5 +82,59 @@ TEST(ParityOfAttentionVariants, WindowsAndDocumentsTogether) {
   EXPECT_NE(reference_of(one).losses, reference_of(without).losses);
 }
 
+// Latents go round the ring in every program of a rank, whatever it stores.
+TEST(ParityOfAttentionVariants, ARingOfLatentsLeavesTheBitsOfItsRanks) {
+  for (Case c : {
+           Case{.dp = 2, .pp = 2, .schedule = ScheduleKind::ZbH1, .zero = 1},
+           Case{.dp = 2, .zero = 3, .recompute = Recompute::Full},
+           Case{.pp = 2, .recompute = Recompute::Selective, .compute = ComputeChoice::Bf16},
+           Case{.dp = 2, .zero = 2, .dropout = 0.1, .tp = 2, .sequence = true},
+           Case{.dp = 2, .frozen = "*wk_up*"},
+           Case{.dp = 2, .frozen = "*attn*"},
+           Case{.dp = 2, .recompute = Recompute::Fit, .room = 0.4},
+       }) {
+    for (const char* family : {"llama_latent", "moe_latent"}) {
+      c.family = family;
+      c.cp = 2;
+      c.layers = 4;
+      c.sequences = 8;
+      expect_the_bits_of_one_rank(c);
+    }
+  }
+}
+
+TEST(ParityOfAttentionVariants, ARingOfLatentsIsNearOneRank) {
+  for (const Case& change :
+       {Case{.pp = 2, .schedule = ScheduleKind::ZbH1}, Case{.dropout = 0.1},
+        Case{.recompute = Recompute::Full, .document_mask = true}, Case{.frozen = "*wv_up*"}}) {
+    Case one{.family = "llama_latent",
+             .dropout = change.dropout,
+             .is_wide = true,
+             .layers = 4,
+             .sequences = 8,
+             .frozen = change.frozen,
+             .document_mask = change.document_mask};
+    Case c = one;
+    c.cp = 4;
+    c.pp = change.pp;
+    c.schedule = change.schedule;
+    c.recompute = change.recompute;
+    const LayoutRun run = run_case(c);
+    EXPECT_EQ(run.differences, "") << c.name();
+    EXPECT_EQ(beyond_bounds(run, reference_of(one)), "") << c.name();
+  }
+}
+
+// Adapters whose second matrix is still 0 add nothing to keys and values, but these have to travel
+// themselves. A row that is made from a latent has the same bits on every rank.
+TEST(ParityOfAttentionVariants, KeysAndValuesMadeFromLatentsHaveTheBitsOfThoseSent) {
+  for (const int cp : {2, 4}) {
+    Case c{.family = "llama_latent", .cp = cp, .is_wide = true, .layers = 2, .sequences = 4};
+    const double of_latents = run_case(c).losses.front();
+    c.lora_rank = 2;
+    EXPECT_EQ(run_case(c).losses.front(), of_latents) << cp;
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -86,7 +86,7 @@ RunConfig config_of(const Case& c) {
     config.model.dense_layers = 1;
     config.model.routed_scaling = 2.5;
   }
-  if (c.family.ends_with("_mtp")) config.model.mtp_depth = has_experts ? 1 : 2;
+  if (c.family.ends_with("_mtp")) config.model.mtp_depth = 2;
   const bool has_latents = config.model.kv_lora_rank > 0;
   config.model.layers = c.layers;
   config.model.d_model = 8;

@@ -49,6 +49,60 @@ TEST(ParityOfLora, SomeMatricesOfAModelWithExperts) {
   }
 }
 
+constexpr const char* kOfLatents = "q_a,q_b,kv_a,kv_b,o";
+
+TEST(ParityOfLora, LatentAttentionLeavesTheBitsOfOneRankToo) {
+  for (Case c : {
+           Case{.dp = 4, .zero = 3, .family = "llama_latent"},
+           Case{
+               .dp = 2, .pp = 4, .schedule = ScheduleKind::ZbH1, .zero = 1, .family = "moe_latent"},
+           Case{.pp = 2,
+           .schedule = ScheduleKind::Dualpipe,
+           .recompute = Recompute::Selective,
+           .family = "moe_latent",
+           .compute = ComputeChoice::Bf16},
+           Case{.dp = 2, .zero = 2, .recompute = Recompute::Full, .family = "moe_latent", .tp = 2},
+           Case{.dp = 2,
+           .zero = 3,
+           .family = "llama_latent",
+           .dropout = 0.1,
+           .tp = 2,
+           .sequence = true,
+           .cp = 2},
+           Case{.dp = 2, .zero = 1, .family = "moe_latent", .ep = 2, .offload = OffloadChoice::All},
+       }) {
+    c.layers = 4;
+    c.sequences = 8;
+    if (c.family == "moe_latent") c.lora_targets = kOfLatents;
+    expect_the_bits_of_one_rank(adapted(c));
+  }
+}
+
+// The latents are whole on every rank of tp, and their adapters' gradients, too, unless ranks share
+// out the tokens; heads are shared out.
+TEST(ParityOfLora, LatentAttentionStaysWithinTheBounds) {
+  for (const char* family : {"llama_latent", "moe_latent"}) {
+    const std::string targets = family == std::string("moe_latent") ? kOfLatents : "all";
+    const auto of_family = [&](Case c) {
+      c.family = family;
+      c.is_wide = true;
+      c.layers = 4;
+      c.sequences = 8;
+      c.lora_targets = targets;
+      return adapted(c);
+    };
+    const LayoutRun& one = reference_of(of_family({}));
+    for (const Case& c :
+         {Case{.tp = 4}, Case{.dp = 2, .tp = 2, .sequence = true},
+          Case{.tp = 4, .sequence = true, .tp_overlap = true}, Case{.cp = 4},
+          Case{.cp = 2, .context = ContextExchange::AllToAll}, Case{.pp = 2, .tp = 2, .cp = 2}}) {
+      const LayoutRun run = run_case(of_family(c));
+      EXPECT_EQ(run.differences, "") << of_family(c).name();
+      EXPECT_EQ(beyond_bounds(run, one), "") << of_family(c).name();
+    }
+  }
+}
+
 // What every rank of tp computes of an adapter's gradient is an addend, so tp changes the order of
 // sums.
 TEST(ParityOfLora, TensorAndContextParallelismStayWithinTheBounds) {
@@ -166,6 +220,10 @@ TEST(ParityOfLora, WhatCannotBeAdaptedIsRefused) {
   says({.lora_rank = 2, .lora_targets = ""}, "is no matrix of a layer");
   says({.lora_rank = 2, .lora_targets = "gate"}, "which only an MLP with SwiGLU has");
   says({.family = "moe", .lora_rank = 2}, "matrices of experts");
+  says({.family = "moe_latent", .lora_rank = 2}, "try \"q_a,q_b,kv_a,kv_b,o\"");
+  says({.family = "llama_latent", .lora_rank = 2, .lora_targets = "v"},
+       "attention are q,kv_a,kv_b,o");
+  says({.lora_rank = 2, .lora_targets = "kv_b"}, "attention are q,k,v,o");
   says({.in_slices = true, .lora_rank = 2}, "take \"layout\"");
   says({.frozen = "*.lora_*", .lora_rank = 2}, "leaves no parameter to train");
 }

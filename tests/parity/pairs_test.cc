@@ -32,6 +32,16 @@ TEST(ParityOfPairs, ChangeNoBitAndNoByte) {
       {.dp = 2, .pp = 2, .schedule = dualpipe, .family = "moe", .ep = 2},
       {.dp = 2, .pp = 2, .schedule = in_v, .zero = 1, .family = "moe", .ep = 2},
       {.dp = 2, .schedule = in_v, .recompute = Recompute::Full, .family = "moe", .ep = 2},
+      // Several lanes of a rank, of all ranks or of those of some places.
+      {.dp = 2, .pp = 2, .schedule = dualpipe, .tp = 2, .order = "tp,cp,dp,pp", .stage_dp = "1,1"},
+      {.dp = 2,
+       .pp = 2,
+       .schedule = in_v,
+       .zero = 1,
+       .family = "llama",
+       .tp = 2,
+       .order = "tp,cp,dp,pp",
+       .stage_dp = "2,1"},
   };
   for (const Case& c : layouts) {
     SCOPED_TRACE(c.name());

@@ -22,7 +22,8 @@ RunConfig bitwise_reference(const RunConfig& config);
 RunConfig on_one_rank(const RunConfig& config);
 
 // Returns false if the micro-batches that meet in the experts of data-parallel ranks depend on the
-// schedule. Then the layout only has to be within the bounds of on_one_rank.
+// schedule or the place, or if sums follow the tp degrees of places that differ. Then the layout
+// only has to be within the bounds of on_one_rank.
 bool has_bitwise_reference(const RunConfig& config);
 
 }  // namespace trireme

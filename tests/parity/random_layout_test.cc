@@ -9,6 +9,7 @@
 #include "layout_laws.h"
 #include "layout_run.h"
 #include "planner/make_plan.h"
+#include "schema/mesh.h"
 #include "schema/run_config_text.h"
 
 namespace trireme {
@@ -52,11 +53,13 @@ std::string broken_law(const RunConfig& config) {
 void expect_the_laws(int num_layouts) {
   const uint64_t first = 1000 * uint64_t(testing::GTEST_FLAG(random_seed));
   std::map<ScheduleKind, int> schedules;
+  int num_uneven = 0;
   for (uint64_t seed = first; seed < first + uint64_t(num_layouts); ++seed) {
     std::string layout = "no layout", problem;
     try {
       const RunConfig config = random_layout(seed);
       ++schedules[config.parallel.schedule];
+      if (mesh_of(config.parallel).is_uneven()) ++num_uneven;
       layout = command_of(config);
       problem = broken_law(config);
     } catch (const std::exception& error) {
@@ -65,6 +68,7 @@ void expect_the_laws(int num_layouts) {
     EXPECT_EQ(problem, "") << "seed " << seed << ": " << layout;
   }
   EXPECT_GE(schedules.size(), 8u);  // of ten
+  EXPECT_GE(num_uneven, num_layouts / 20);
 }
 
 TEST(ParityOfRandomLayouts, FortyLayoutsKeepTheLaws) { expect_the_laws(40); }

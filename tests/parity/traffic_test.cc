@@ -137,13 +137,68 @@ TEST(ParityOfTraffic, OfExperts) {
   }
 }
 
+// A tied table of V h elements at places with degrees of their own.
+Case tied_case(const std::string& stage_tp, const std::string& stage_dp, int zero) {
+  return {.dp = stage_dp == "1,1" ? 1 : 2,
+          .pp = 2,
+          .zero = zero,
+          .tp = stage_tp == "1,1" ? 1 : 2,
+          .order = "tp,cp,dp,pp",
+          .stage_tp = stage_tp,
+          .stage_dp = stage_dp};
+}
+
+// Every element of the gradient of a tied table crosses once in each direction between the two
+// places. Copies of a part then gather it: each of k sends what it has summed to k - 1 others.
+TEST(ParityOfTraffic, OfATiedTable) {
+  constexpr int64_t kVocabulary = 1024, kTable = kVocabulary * kWidth * 4;
+  struct Asked {
+    Case layout;
+    std::vector<int64_t> pp, dp;  // [rank] bytes
+  };
+  const int64_t half = kTable / 2, quarter = kTable / 4;
+  const std::vector<Asked> all = {
+      {{.pp = 2}, {kTable, kTable}, {0, 0}},
+      {{.dp = 2, .pp = 2, .order = "tp,cp,dp,pp"}, {kTable, kTable, kTable, kTable}, {0, 0, 0, 0}},
+      {tied_case("2,1", "1,1", 0), {half, half, kTable}, {0, 0, 0}},
+      {tied_case("1,2", "1,1", 1), {kTable, half, half}, {0, 0, 0}},
+      {tied_case("1,1", "2,1", 0), {half, half, kTable}, {half, half, 0}},
+      {tied_case("1,1", "1,2", 2), {kTable, half, half}, {0, 0, 0}},
+      {tied_case("2,1", "2,1", 0),
+       {quarter, quarter, quarter, quarter, kTable},
+       {quarter, quarter, quarter, quarter, 0}},
+      {tied_case("2,1", "1,2", 1), {half, half, half, half}, {0, 0, 0, 0}}};
+  for (const Asked& asked : all) {
+    RunConfig config = traffic_config(asked.layout, 2);
+    config.model.vocab_size = kVocabulary;
+    SCOPED_TRACE(asked.layout.name());
+    const RunPlan plan = traffic_plan(config);
+    ASSERT_EQ(size_t(plan.num_ranks()), asked.pp.size());
+    for (int r = 0; r < plan.num_ranks(); ++r) {
+      RankPlan join = rank_plan(plan, r);
+      std::erase_if(join.program,
+                    [](const Action& a) { return a.kind != ActionKind::JoinTiedTable; });
+      ASSERT_EQ(join.program.size(), 1u);
+      const AxisBytes traffic = predict_traffic(plan, join, plan.num_ranks());
+      EXPECT_EQ(bytes_along(traffic, "pp"), asked.pp[size_t(r)]) << r;
+      EXPECT_EQ(bytes_along(traffic, "dp"), asked.dp[size_t(r)]) << r;
+    }
+    for (const int ranks_per_node : {0, 1}) {
+      const LayoutRun run =
+          run_layout(plan, {.end = 2, .evaluates = false, .ranks_per_node = ranks_per_node});
+      EXPECT_EQ(run.differences, "");
+    }
+  }
+}
+
 // Ranks without shared memory send messages only; with two ranks these have the same number of
 // bytes.
 TEST(ParityOfTraffic, OfMessagesIsThePlannedToo) {
   for (const Case& layout :
        {Case{.tp = 2}, Case{.tp = 2, .sequence = true}, Case{.tp = 2, .tp_overlap = true},
         Case{.cp = 2}, Case{.cp = 2, .context = ContextExchange::AllToAll},
-        Case{.dp = 2, .zero = 2}, Case{.pp = 2}, Case{.dp = 2, .family = "moe_all", .ep = 2}}) {
+        Case{.dp = 2, .zero = 2}, Case{.pp = 2}, Case{.dp = 2, .family = "moe_all", .ep = 2},
+        tied_case("2,1", "1,1", 0), tied_case("1,1", "1,2", 0), tied_case("2,1", "1,2", 1)}) {
     Case c = layout;
     c.is_wide = true;
     SCOPED_TRACE(c.name());

@@ -5,12 +5,6 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-// True if all sums are made in c. Then the second half of the workspace is free for copies of
-// patches, however wide a tile is.
-bool makes_all_sums_in_c(const MatmulArgs& args) {
-  return args.form == MatmulForm::TN && sums_in_c(args) && args.c.cols % kLanes == 0;
-}
-
 // Computes one product with patches. `args` describes c and the operand that is stored. The other
 // operand has the shape of the patches and no memory.
 template <typename T>
@@ -20,17 +14,19 @@ void run(Stream& stream, const MatmulArgs& args, const Patches<T>& patches) {
   const MatmulArgs once = rounded_once(args);
   const int64_t k = inner_extent(once);
   const bool serial = 2.0 * double(once.c.rows) * double(once.c.cols) * double(k) < P::kSerialFlops;
-  Tiling tiling = choose_tiling({.rows = once.c.rows,
-                                 .cols = once.c.cols,
-                                 .steps = P::num_steps(k),
-                                 .panel_cols = kPanelCols,
-                                 .packs_a = true,  // tiles are wide, so that rows are copied
-                                                   // for few of them
-                                 .widens_a = P::kWidensRows,
-                                 .most_packed_cols = makes_all_sums_in_c(once) ? 1024 : 256,
-                                 .num_threads = serial ? 1 : stream.team().size(),
-                                 .group_rows = P::kUnitRows});
-  if (once.form != MatmulForm::TN) tiling.block_steps = patches.block_steps(tiling.block_steps);
+  const bool packs_patches = once.form == MatmulForm::TN;
+  Tiling tiling =
+      choose_tiling({.rows = once.c.rows,
+                     .cols = once.c.cols,
+                     .steps = P::num_steps(k),
+                     .panel_cols = kPanelCols,
+                     .packs_a = true,  // tiles are wide, so that rows are copied for few of them
+                     .widens_a = P::kWidensRows,
+                     .most_packed_cols = packs_patches ? kMostPackedCols : 256,
+                     .panels = packs_patches ? patches.panel_source() : PanelSource::Matrix,
+                     .num_threads = serial ? 1 : stream.team().size(),
+                     .group_rows = P::kUnitRows});
+  if (!packs_patches) tiling.block_steps = patches.block_steps(tiling.block_steps);
   const P product{once, tiling, k, 0, patches};
   const auto multiply = [&](int64_t tile, int thread) {
     product.multiply_tile(tile, product.workspace(stream, thread));

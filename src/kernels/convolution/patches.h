@@ -93,6 +93,10 @@ struct Patches {
   // Returns how many steps of k a product multiplies at a time. If rows are read in place, these
   // are some whole pixels or a part of one; else `usual`, or a whole row if it is short.
   int64_t block_steps(int64_t usual) const;
+  // Panels are packed from where the channels are if there are enough of them.
+  PanelSource panel_source() const {
+    return channels % kRegisterLanes == 0 ? PanelSource::Pixels : PanelSource::CopiedPixels;
+  }
   // Prepare a part of the rows of a, and the panels of a block of b.
   RowsOfA rows(const ProductBlock& block, const Workspace& ws) const;
   void pack(const ProductBlock& block, int64_t panel_dwords, const Workspace& ws) const;
@@ -111,6 +115,8 @@ struct Patches {
   bool is_read_in_place() const;
   RowsOfA rows_in_place(const ProductBlock& block, const Workspace& ws) const;
   void pack_in_place(const ProductBlock& block, int64_t panel_dwords, const Workspace& ws) const;
+  template <int64_t kRegisters>
+  void pack_pixel(const ProductBlock& block, int64_t col, uint32_t* out) const;
   template <typename V>
   void copy_whole_rows(int64_t row, int64_t num_rows, V* to, int64_t to_stride) const;
   template <typename V>
@@ -260,41 +266,58 @@ RowsOfA Patches<T>::rows(const ProductBlock& block, const Workspace& ws) const {
           .num_steps = num_steps};
 }
 
-// Every register of a panel is made from channels of one pixel.
+// Packs some registers of a panel, all from channels of one pixel of the window: columns from `col`
+// on of the block.
 template <typename T>
-void Patches<T>::pack_in_place(const ProductBlock& block, int64_t panel_dwords,
-                               const Workspace& ws) const {
+template <int64_t kRegisters>
+void Patches<T>::pack_pixel(const ProductBlock& block, int64_t col, uint32_t* out) const {
   const auto* padding = reinterpret_cast<const T*>(kPadding);
-  const Position first = position(block.k_begin);
-  for (int64_t col = 0; col < block.cols; col += kRegisterLanes) {
-    const WindowPixel pixel = window_pixel((block.col + col) / channels);
-    const int64_t channel = (block.col + col) % channels;
-    uint32_t* out = ws.b_panels + col / kPanelCols * panel_dwords + col % kPanelCols;
-    Position at = first;
-    const auto next = [&]() TRIREME_INLINE_LAMBDA {
-      const T* found = channels_of(at, pixel);
-      advance(at);
-      return found != nullptr ? found + channel : padding;
-    };
-    for (int64_t row = 0; row < block.k_count; row += kElements, out += kPanelCols) {
-      const T* here = next();
-      const T* second = kElements == 2 && row + 1 < block.k_count ? next() : nullptr;
-      store_dwords(out, interleaved(here, second, kRegisterLanes));
+  const WindowPixel pixel = window_pixel((block.col + col) / channels);
+  const int64_t channel = (block.col + col) % channels;
+  Position at = position(block.k_begin);
+  const auto next = [&]() TRIREME_INLINE_LAMBDA {
+    const T* found = channels_of(at, pixel);
+    advance(at);
+    return found != nullptr ? found + channel : padding;
+  };
+  for (int64_t row = 0; row < block.k_count; row += kElements, out += kPanelCols) {
+    const T* here = next();
+    const T* second = kElements == 2 && row + 1 < block.k_count ? next() : nullptr;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kRegisters * kRegisterLanes; i += kRegisterLanes) {
+      store_dwords(out + i, interleaved(here + i, second ? second + i : nullptr, kRegisterLanes));
     }
   }
 }
 
 template <typename T>
-void Patches<T>::pack(const ProductBlock& block, int64_t panel_dwords, const Workspace& ws) const {
-  if (channels % kRegisterLanes == 0) return pack_in_place(block, panel_dwords, ws);
-  // The copies lie in the second half of the workspace, which no part of a product needs.
-  T* copies =
-      reinterpret_cast<T*>(reinterpret_cast<char*>(ws.packed_cols) + kWorkspaceBytesPerThread / 2);
-  copy(block.k_begin, block.k_count, block.col, block.cols, copies, block.cols);
+void Patches<T>::pack_in_place(const ProductBlock& block, int64_t panel_dwords,
+                               const Workspace& ws) const {
   uint32_t* panel = ws.b_panels;
-  for (int64_t col = 0; col < block.cols; col += kPanelCols, panel += panel_dwords) {
-    const int64_t cols = std::min(kPanelCols, block.cols - col);
-    pack_interleaved(copies + col, block.cols, block.k_count, cols, kPanelCols, panel);
+  if (channels % kPanelCols == 0) {  // where a pixel is, is found once for a whole row of a panel
+    for (int64_t col = 0; col < block.cols; col += kPanelCols, panel += panel_dwords) {
+      pack_pixel<kPanelRegisters>(block, col, panel);
+    }
+    return;
+  }
+  for (int64_t col = 0; col < block.cols; col += kRegisterLanes) {
+    pack_pixel<1>(block, col, panel + col / kPanelCols * panel_dwords + col % kPanelCols);
+  }
+}
+
+template <typename T>
+void Patches<T>::pack(const ProductBlock& block, int64_t panel_dwords, const Workspace& ws) const {
+  if (panel_source() == PanelSource::Pixels) return pack_in_place(block, panel_dwords, ws);
+  constexpr int64_t kCopiedRows = 8;  // so few that the copies stay in the L1 cache
+  alignas(64) T copies[kCopiedRows * kMostPackedCols];
+  for (int64_t row = 0; row < block.k_count; row += kCopiedRows) {
+    const int64_t rows = std::min(kCopiedRows, block.k_count - row);
+    copy(block.k_begin + row, rows, block.col, block.cols, copies, block.cols);
+    uint32_t* out = ws.b_panels + row / kElements * kPanelCols;
+    for (int64_t col = 0; col < block.cols; col += kPanelCols, out += panel_dwords) {
+      pack_interleaved(copies + col, block.cols, rows, std::min(kPanelCols, block.cols - col),
+                       kPanelCols, out);
+    }
   }
 }
 

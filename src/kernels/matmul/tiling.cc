@@ -19,6 +19,23 @@ int64_t num_tiles(const TilingRequest& request, int64_t tile_rows, int64_t tile_
   return blocks(request.rows, tile_rows) * blocks(request.cols, tile_cols);
 }
 
+// True if the work of the threads differs little. They take the tiles in their order, and those of
+// the last columns, which may be narrower, come last.
+bool shares_work(const TilingRequest& request, const Tiling& tiling) {
+  const int64_t threads = request.num_threads;
+  const int64_t heights = blocks(request.rows, tiling.tile_rows);
+  const int64_t widths = blocks(request.cols, tiling.tile_cols);
+  const int64_t least = request.panels == PanelSource::Pixels ? 2 : 1;
+  if (heights * widths < least * threads) return false;
+  const int64_t panels = blocks(request.cols, request.panel_cols);
+  const int64_t width = tiling.tile_cols / request.panel_cols;
+  const int64_t last = panels - (widths - 1) * width;
+  const int64_t wide = heights * (widths - 1), more = wide % threads;  // threads with one more
+  const int64_t busiest = std::max((wide + threads - 1) / threads * width,
+                                   wide / threads * width + blocks(heights, threads - more) * last);
+  return 100 * busiest * threads <= 115 * heights * panels;
+}
+
 constexpr int64_t kNarrowSteps = 1024;
 constexpr int64_t kPackedDwords = int64_t{256} << 10;  // of b, with packed rows of a beside them
 
@@ -59,10 +76,14 @@ Tiling choose_tiling(const TilingRequest& request) {
     return rounded_up(blocks(request.rows, blocks_of_rows), group_rows);
   };
   tiling.tile_rows = rows_of(row_blocks);
-  while (request.num_threads > 1 &&
-         !balances(num_tiles(request, tiling.tile_rows, tiling.tile_cols), request.num_threads,
-                   request.packs_a || !wide ? 4 : 2)) {
-    const bool is_high = tiling.tile_rows > (request.packs_a ? 2 * min_rows : min_rows);
+  const auto is_balanced = [&] {
+    if (request.panels != PanelSource::Matrix) return shares_work(request, tiling);
+    return balances(num_tiles(request, tiling.tile_rows, tiling.tile_cols), request.num_threads,
+                    request.packs_a || !wide ? 4 : 2);
+  };
+  const bool keeps_high = request.packs_a && request.panels != PanelSource::CopiedPixels;
+  while (request.num_threads > 1 && !is_balanced()) {
+    const bool is_high = tiling.tile_rows > (keeps_high ? 2 * min_rows : min_rows);
     if (wide && tiling.tile_cols > 64 && !(request.packs_a && is_high)) {
       tiling.tile_cols = rounded_up(tiling.tile_cols / 2, request.panel_cols);
     } else if (tiling.tile_rows > min_rows) {

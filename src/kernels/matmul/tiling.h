@@ -7,6 +7,9 @@ namespace trireme {
 // Rows of c that are in registers together, in one unrolled product.
 inline constexpr int64_t kGroupRows = 6;
 
+// The most columns of a tile if rows of a are packed for it: whole panels.
+inline constexpr int64_t kMostPackedCols = 1024;
+
 // How c is cut into tiles for threads, and k into blocks for caches. It does not change any bit of
 // c.
 struct Tiling {
@@ -17,6 +20,10 @@ struct Tiling {
   int64_t num_col_blocks = 0;
 };
 
+// The panels of b are packed from one of these. Patches of pixels take longer to pack, most of all
+// if they have to be copied first, so fewer tiles should read the same ones.
+enum class PanelSource { Matrix, Pixels, CopiedPixels };
+
 struct TilingRequest {
   int64_t rows = 0;
   int64_t cols = 0;
@@ -24,7 +31,8 @@ struct TilingRequest {
   int64_t panel_cols = 0;
   bool packs_a = false;   // rows of a are packed for every tile, so tiles should be wide
   bool widens_a = false;  // rows of a are copied for every tile, so tiles should not be narrow
-  int64_t most_packed_cols = 1024;  // of a tile, if a is packed; whole panels
+  int64_t most_packed_cols = kMostPackedCols;
+  PanelSource panels = PanelSource::Matrix;  // another one only if a is packed
   int64_t num_threads = 1;
   int64_t group_rows = kGroupRows;  // rows that one unrolled product multiplies
 };
