@@ -15,6 +15,9 @@ namespace trireme {
 namespace {
 
 constexpr double kAnswerS = 5.0;  // to connect and to answer
+// To connect to an agent that another one has named as the leader. It may be gone, and then the
+// other one is asked again.
+constexpr double kNamedS = 1.0;
 constexpr std::chrono::milliseconds kAskAgain(100);
 constexpr const char* kAddressRemedy =
     "give HOST:PORT at which the launcher (--listen) or another agent of a running job listens, or "
@@ -23,9 +26,10 @@ constexpr const char* kAddressRemedy =
 }  // namespace
 
 Status AskedJob::connect(Deadline deadline) {
+  const bool was_named = asked_ != address_;
   const std::string who =
-      asked_ == address_ ? asked_ : fmt::format("{}, which leads the job of {},", asked_, address_);
-  Result<Socket> socket = connect_to(asked_, deadline);
+      was_named ? fmt::format("{}, which leads the job of {},", asked_, address_) : asked_;
+  Result<Socket> socket = connect_to(asked_, was_named ? Deadline::after(kNamedS) : deadline);
   if (!socket.ok()) {
     return Error{socket.error().kind, fmt::format("no agent answers at {} ({}); {}", who,
                                                   socket.error().message, kAddressRemedy)};
@@ -84,10 +88,18 @@ Result<std::string> AskedJob::status(double patience_s) {
   const Deadline patience = Deadline::after(patience_s);
   bool is_kept = channel_ != nullptr;
   while (true) {
+    const bool was_named = asked_ != address_;  // by another agent, as the one that leads
     Result<StatusAnswer> answer = ask(Deadline::after(kAnswerS));
-    // The agent of an earlier question may have gone since.
-    if (!answer.ok() && !std::exchange(is_kept, false)) return answer.error();
-    if (!answer.ok()) continue;
+    if (!answer.ok()) {
+      turn_to(address_);
+      // The agent of an earlier question may have gone since. If the leader has gone, the agent
+      // that has named it will name the next one.
+      if (std::exchange(is_kept, false)) continue;
+      const bool may_change = was_named && answer.error().kind == ErrorKind::Runtime;
+      if (!may_change || patience.left_ms() == 0) return answer.error();
+      std::this_thread::sleep_for(kAskAgain);
+      continue;
+    }
     switch (answer->kind) {
       case StatusAnswer::Kind::Record:
         return std::move(answer->text);

@@ -77,6 +77,18 @@ TEST(AskedJob, AnAgentThatDoesNotLeadNamesTheOneThatDoes) {
   EXPECT_EQ(asked.status(5).value(), text_of(JobStatus{.state = "ended"}));
 }
 
+TEST(AskedJob, AfterTheLossOfTheLeaderTheNextOneIsAsked) {
+  const std::string gone = own_address(listen_at("127.0.0.1:0").value());
+  AnsweringAgent leader("right", [] { return record_of(3); });
+  std::atomic<int> questions{0};
+  AnsweringAgent other("right", [&] {
+    return StatusAnswer{StatusAnswer::Kind::Elsewhere, ++questions < 3 ? gone : leader.address()};
+  });
+  EXPECT_EQ(AskedJob(other.address(), "right").status(5).value(), record_of(3).text);
+  questions = -1'000'000;
+  EXPECT_NE(problem_of(other.address(), "right").find(gone + ", which leads"), std::string::npos);
+}
+
 // It is longer than the body of a message may be.
 TEST(AskedJob, TheStatusOfManyRanksComesInPieces) {
   JobStatus status{.state = "running"};

@@ -76,7 +76,7 @@ JobMember::JobMember(MemberOptions options, Reception reception,
   own_.emplace(options_.name, processes_.command, page_, signals_.before());
   own_->set_memory_folder(options_.memory_folder);
   own_->set_failure_domain(options_.domain);
-  own_->set_run_folder(options_.terms.run_dir);
+  own_->set_run_folder(options_.terms.run_dir, last_evidence_in(options_.terms.run_dir));
   own_->set_interface(interface_of(reception_.address()));
   for (const NamedHost& host : options_.terms.hosts) seen_[host.name] = host.slots;
 }

@@ -34,13 +34,18 @@ std::string text_of(const JobStatus& status) {
     memory = fmt::format(",\"memory_step\":{},\"memory_redone\":{}", status.memory_step,
                          status.memory_redone);
   }
+  std::string launcher;
+  if (status.launcher_pid > 0) {
+    launcher = fmt::format(",\"launcher\":{{\"pid\":{},\"start\":{}}}", status.launcher_pid,
+                           status.launcher_start);
+  }
   return seal_json(fmt::format(
-      "{{\"state\":\"{}\",\"agent\":{{\"host\":\"{}\",\"pid\":{},\"start\":{}}},\"epoch\":{},"
+      "{{\"state\":\"{}\",\"agent\":{{\"host\":\"{}\",\"pid\":{},\"start\":{}}}{},\"epoch\":{},"
       "\"step\":{},\"saved_step\":{}{},\"time\":{:.3f},\"hosts\":[{}],\"ranks\":[{}],\"failures\":["
       "{}"
       "]{}}}\n",
-      status.state, json_escaped(status.host), status.agent_pid, status.agent_start, status.epoch,
-      status.step, status.saved_step, memory, status.time_s, fmt::join(hosts, ","),
+      status.state, json_escaped(status.host), status.agent_pid, status.agent_start, launcher,
+      status.epoch, status.step, status.saved_step, memory, status.time_s, fmt::join(hosts, ","),
       fmt::join(ranks, ","), fmt::join(status.failures, ","), end));
 }
 

@@ -24,8 +24,10 @@ struct JobStatus {
   };
   int agent_pid = 0;
   uint64_t agent_start = 0;  // distinguishes the process from a later one with the same pid
-  std::string host;          // of the agent
-  std::string state;         // running, recovering or ended
+  int launcher_pid = 0;      // starts another agent if this one is killed; 0: none does
+  uint64_t launcher_start = 0;
+  std::string host;   // of the agent
+  std::string state;  // running, recovering or ended
   uint64_t epoch = 1;
   int64_t step = 0;
   int64_t saved_step = 0;

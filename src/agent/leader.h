@@ -53,6 +53,9 @@ struct FormerJob {
   std::string what;                  // what ended the former membership, if that was not planned
   std::string lost_host;             // a host that has left; "": none
   std::string lost_why = "is gone";  // continues "which"
+  // The ranks have died with the agent of the only host, so all are started again, even if lost
+  // ranks are left out.
+  bool has_lost_all_ranks = false;
 };
 
 // Decides for all ranks of a job while the membership of its hosts does not change: it starts them

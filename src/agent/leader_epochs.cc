@@ -64,6 +64,8 @@ Status Leader::begin() {
   if (!living.empty()) {
     place_.epoch = living.front().second.epoch;
     ranks_.assign(size_t(living.front().second.size), JobRank{});
+  } else if (page_->trained_epoch > 0) {
+    place_.epoch = page_->trained_epoch;  // of the ranks that are gone
   }
   for (const auto& [host, process] : living) adopt(host, process);
   take_over();

@@ -90,7 +90,9 @@ int Leader::most_ranks() const {
   const auto survivors = std::count_if(ranks_.begin(), ranks_.end(), [&](const JobRank& rank) {
     return rank.is_alive() && hosts_.is_usable(rank.host);
   });
-  const int64_t most = processes_.leaves_lost_out ? survivors : hosts_.num_slots();
+  const bool counts_survivors =
+      processes_.leaves_lost_out && !(is_takeover_ && former_.has_lost_all_ranks);
+  const int64_t most = counts_survivors ? survivors : hosts_.num_slots();
   return int(std::min<int64_t>(most, processes_.ranks));
 }
 

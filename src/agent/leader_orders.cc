@@ -1,4 +1,4 @@
-// What the leader tells the ranks of an epoch.
+// The leader tells the ranks of an epoch what to do.
 #include <algorithm>
 #include <cstring>
 

@@ -72,8 +72,11 @@ void Leader::report(bool at_once) {
   reported_ns_ = now;
   take_requests();
   const auto own = stat_of_process(getpid());
+  const auto launcher = stat_of_process(processes_.launcher_pid);
   JobStatus status{.agent_pid = getpid(),
                    .agent_start = own ? own->start : 0,
+                   .launcher_pid = processes_.launcher_pid,
+                   .launcher_start = launcher ? launcher->start : 0,
                    .host = processes_.host,
                    .state = all_have_ended()           ? "ended"
                             : phase_ == Phase::Running ? "running"

@@ -130,9 +130,9 @@ void OwnHost::add_end(int64_t number, Process& process, int status,
   close_descriptors(process);
 }
 
-void OwnHost::set_run_folder(std::string run_dir) {
+void OwnHost::set_run_folder(std::string run_dir, int kept_before) {
   run_dir_ = std::move(run_dir);
-  kept_before_ = last_evidence_in(run_dir_);
+  kept_before_ = kept_before;
 }
 
 // Before training begins, the folder may be that of another run, unless rank 0 holds it.

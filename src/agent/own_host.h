@@ -52,8 +52,9 @@ class OwnHost : public RankHost {
   void add_descriptors(std::vector<pollfd>& entries) const override;
   // Kills the processes that have not ended their epoch. take_news() tells of their ends.
   void kill_unless_waiting();
-  // Evidence of failures is written into `run_dir` once the folder is that of this job.
-  void set_run_folder(std::string run_dir);
+  // Evidence of failures is written into `run_dir` once the folder is that of this job. Earlier
+  // jobs have left evidence of `kept_before` failures there (last_evidence_in).
+  void set_run_folder(std::string run_dir, int kept_before);
   void keep_evidence(const JobFailure& failure, int number) override;
 
  private:

@@ -13,18 +13,16 @@
 
 #include "agent/agent_listener.h"
 #include "agent/job_coord.h"
+#include "agent/job_here.h"
 #include "agent/job_member.h"
-#include "agent/leader.h"
 #include "agent/memory_folder.h"
-#include "agent/mpirun_host.h"
-#include "agent/own_host.h"
+#include "agent/remote_host.h"
 #include "agent/remote_shells.h"
 
 namespace trireme {
 namespace {
 
 constexpr int kJoinLookMs = 20;
-constexpr int kHereLookMs = 50;
 constexpr double kTellWaitingS = 5.0;
 constexpr size_t kJobNameLength = 16;
 
@@ -250,48 +248,6 @@ Result<RanksEnd> run_on_hosts(const RankProcesses& processes, const std::string&
       .run();
 }
 
-// The folder of the run has the status file; "" if there is none.
-std::string folder_of(const std::string& status_file) {
-  return status_file.empty() ? "" : std::filesystem::path(status_file).parent_path().string();
-}
-
-// All ranks are processes of this host, so nobody else has to agree.
-Result<RanksEnd> lead_here(const RankProcesses& processes, RankHost& here,
-                           std::optional<Rendezvous> rendezvous, const std::string& secret,
-                           const TakenSignals& signals, SharedJobPage& page) {
-  JobHosts hosts;
-  hosts.add(here, kLargestTcpWorld);
-  Leader leader(processes, hosts, std::move(rendezvous), secret, page);
-  TRIREME_TRY_DONE(leader.begin());
-  while (!leader.is_over()) {
-    std::vector<pollfd> entries = {{signals.fd(), POLLIN, 0}};
-    hosts.add_descriptors(entries);
-    ::poll(entries.data(), entries.size(), kHereLookMs);
-    while (const int signal = signals.next()) {
-      if (signal != SIGCHLD) leader.ask_to_stop(signal);
-    }
-    leader.turn();
-  }
-  return leader.end();
-}
-
-Result<RanksEnd> run_here(const RankProcesses& processes, const std::string& secret,
-                          const TakenSignals& signals, SharedJobPage& page,
-                          const std::string& memory_folder) {
-  if (!processes.mpirun.empty()) {
-    TRIREME_TRY(door, MpirunDoor::open());
-    MpirunHost here(processes.host, processes.mpirun, processes.command, std::move(door), page,
-                    signals.before());
-    here.set_memory_folder(memory_folder);
-    return lead_here(processes, here, std::nullopt, secret, signals, page);
-  }
-  OwnHost here(processes.host, processes.command, page, signals.before());
-  here.set_memory_folder(memory_folder);
-  here.set_run_folder(folder_of(processes.status_file));
-  TRIREME_TRY(rendezvous, Rendezvous::open("127.0.0.1:0", secret, processes.log));
-  return lead_here(processes, here, std::move(rendezvous), secret, signals, page);
-}
-
 }  // namespace
 
 Result<RanksEnd> run_rank_processes(const RankProcesses& processes) {
@@ -306,7 +262,7 @@ Result<RanksEnd> run_rank_processes(const RankProcesses& processes) {
   }
   const std::string memory_folder = memory ? memory->path() : "";
   return others.any() ? run_on_hosts(processes, secret, signals, page, memory_folder)
-                      : run_here(processes, secret, signals, page, memory_folder);
+                      : run_job_here(processes, secret, signals, page, memory_folder);
 }
 
 }  // namespace trireme

@@ -71,11 +71,14 @@ struct RankProcesses {
   std::vector<std::string> mpirun = {};
   bool keeps_memory_folder = false;  // for the checkpoints of the ranks, on every host
   ClassifyFailure classify = {};
+  // The process that starts another agent if this one is killed (keep_agent); 0: none does.
+  int launcher_pid = 0;
 };
 
 // Starts the ranks on the hosts, brings them together, and returns once all have ended. Only rank 0
 // writes to the standard error of this process. If this process ends, its ranks are killed. SIGINT,
-// SIGTERM and SIGUSR1 are passed on to the ranks, which save and end.
+// SIGTERM and SIGUSR1 are passed on to the ranks, which save and end. On one host, the agent of the
+// ranks is a child of this process, which starts another one if it is killed.
 //
 // If a rank or a host fails, the next epoch is gathered: ranks that have survived keep their
 // processes, lost ranks are started again where a host has room, else the layout shrinks, and all

@@ -13,6 +13,8 @@ namespace trireme {
 
 namespace {
 
+constexpr uint32_t kFirstOrderStream = 2;  // of random numbers; the first two are of single faults
+
 // Names in an option, and what they are.
 struct NamesOfOption {
   const char* option;
@@ -38,6 +40,18 @@ Result<std::vector<Enum>> values_in(const std::string& list, const NamesOfOption
     if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
   }
   return values;
+}
+
+// Every kind comes once in as many faults as there are kinds, in an order that is drawn.
+FaultKind kind_of(const FaultPlan& plan, int number) {
+  const size_t count = plan.kinds.size();
+  const uint64_t round = uint64_t(number) / count;
+  std::vector<FaultKind> order = plan.kinds;
+  for (size_t left = count; left > 1; --left) {
+    const uint32_t word = philox({plan.seed}, counter_of(round, kFirstOrderStream + left))[0];
+    std::swap(order[left - 1], order[chosen(word, left)]);
+  }
+  return order[size_t(number) % count];
 }
 
 }  // namespace
@@ -67,7 +81,7 @@ PlannedFault planned_fault(const FaultPlan& plan, int number) {
   const PhiloxCounter words = philox({plan.seed}, counter_of(uint64_t(number), 0));
   const PhiloxCounter more = philox({plan.seed}, counter_of(uint64_t(number), 1));
   const double uniform = (double(words[0]) + 0.5) * 0x1p-32;
-  return {.kind = plan.kinds[chosen(words[1], plan.kinds.size())],
+  return {.kind = kind_of(plan, number),
           .after_s = -plan.mtbf_s * std::log(uniform),
           .target = words[2],
           .place = words[3],

@@ -18,9 +18,10 @@ enum class FaultKind : uint8_t {
   Disk,       // the disk of the checkpoints is full for a while
   Flip,       // a rank is killed, and a bit of the newest checkpoint changes
   Point,      // a rank dies where it reaches a CrashPoint
+  Agent,      // SIGKILL to the agent, with which all ranks die
 };
-inline constexpr std::string_view kFaultNames[] = {"kill", "stop", "partition",
-                                                   "disk", "flip", "point"};
+inline constexpr std::string_view kFaultNames[] = {"kill", "stop",  "partition", "disk",
+                                                   "flip", "point", "agent"};
 inline constexpr std::string_view name_of(FaultKind kind) {
   return kFaultNames[static_cast<uint8_t>(kind)];
 }
@@ -68,7 +69,7 @@ struct PlannedFault {
 };
 
 // Returns fault `number`, from 0, which depends on the plan alone. The times between faults are
-// exponential, and all kinds are equally frequent.
+// exponential. The kinds come in rounds of a drawn order, so each kind is among the first faults.
 PlannedFault planned_fault(const FaultPlan& plan, int number);
 
 // Returns `word` as a number in 0 .. count - 1.

@@ -1,11 +1,14 @@
 #include "chaos/fault.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "base/file.h"
 #include "chaos/flip_bit.h"
@@ -19,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr FaultKind kAll[] = {FaultKind::Kill, FaultKind::Stop, FaultKind::Partition,
-                              FaultKind::Disk, FaultKind::Flip, FaultKind::Point};
+                              FaultKind::Disk, FaultKind::Flip, FaultKind::Point,
+                              FaultKind::Agent};
 
 FaultPlan plan_of(uint64_t seed) { return {{std::begin(kAll), std::end(kAll)}, 15.0, seed}; }
 
@@ -45,11 +49,32 @@ TEST(PlannedFault, ComesInTheMeanTimeAndInAllKindsEquallyOften) {
     ++counts[fault.kind];
   }
   EXPECT_NEAR(seconds / kFaults, 15.0, 0.3);
-  for (const FaultKind kind : kAll) EXPECT_NEAR(counts[kind], kFaults / 6, 250) << name_of(kind);
+  for (const FaultKind kind : kAll)
+    EXPECT_NEAR(counts[kind], kFaults / double(std::size(kAll)), 1) << name_of(kind);
+}
+
+TEST(PlannedFault, EveryKindComesOnceInEachRoundAndTheOrdersDiffer) {
+  for (size_t num_kinds = 1; num_kinds <= std::size(kAll); ++num_kinds) {
+    std::set<std::vector<FaultKind>> orders;
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      FaultPlan plan = plan_of(seed);
+      plan.kinds.resize(num_kinds);
+      for (size_t round = 0; round < 10; ++round) {
+        std::vector<FaultKind> order;
+        for (size_t i = 0; i < num_kinds; ++i) {
+          order.push_back(planned_fault(plan, int(round * num_kinds + i)).kind);
+        }
+        orders.insert(order);
+        EXPECT_EQ(std::set<FaultKind>(order.begin(), order.end()).size(), num_kinds);
+      }
+    }
+    const std::array<size_t, 8> num_orders = {0, 1, 2, 6, 24, 60, 100, 150};
+    EXPECT_GE(orders.size(), num_orders[num_kinds]);
+  }
 }
 
 TEST(FaultKinds, AreReadBackAndUnknownOnesRefused) {
-  const auto kinds = fault_kinds_in("kill,stop,partition,disk,flip,point,kill");
+  const auto kinds = fault_kinds_in("kill,stop,partition,disk,flip,point,agent,kill");
   ASSERT_TRUE(kinds.ok());
   EXPECT_EQ(*kinds, std::vector<FaultKind>(std::begin(kAll), std::end(kAll)));
   for (const char* wrong : {"", "kill,", "kil", "kill stop"}) {
@@ -102,6 +127,8 @@ TEST(FaultNeeds, NameWhatTheJobLacks) {
             std::string::npos);
   EXPECT_EQ(why(FaultKind::Flip, {.saves_to_disk = true, .kept = 2}), "");
   EXPECT_NE(why(FaultKind::Partition, {}).find("run.reproducible"), std::string::npos);
+  EXPECT_EQ(why(FaultKind::Agent, {}), "");
+  EXPECT_FALSE(check_faults({FaultKind::Agent, FaultKind::Partition}, {.may_move = true}).ok());
 }
 
 class ChaosFiles : public testing::Test {
@@ -156,6 +183,28 @@ TEST_F(ChaosFiles, EveryOtherDigitOfALogIsADifference) {
   const std::string first(kSteps, std::string(kSteps).find('\n') + 1);
   EXPECT_EQ(compared(first).losses, "there are 1 steps instead of 2");
   EXPECT_NE(compared("").losses, "");
+}
+
+// The first step of an epoch is a part of the recovery, which is counted by itself.
+TEST_F(ChaosFiles, TheMeanStepLeavesOutThoseOfRecoveries) {
+  const auto mean_of = [&](const std::string& text) {
+    return mean_step_s(*read_run_log(write("log", text)));
+  };
+  const auto step = [](int number, double seconds) {
+    return fmt::format(
+        R"({{"event":"train","step":{},"time":1.0,"loss":1.0,"grad_norm":1.0,"step_s":{}}})"
+        "\n",
+        number, seconds);
+  };
+  const std::string restart =
+      R"({"event":"restart","step":2,"time":2.0,"epoch":2,"redone_steps":0,)"
+      R"("ms":{"detect":1.0,"first_step":1.0}})"
+      "\n";
+  EXPECT_FALSE(mean_of("").has_value());
+  EXPECT_FALSE(mean_of(kSteps).has_value());
+  EXPECT_DOUBLE_EQ(*mean_of(step(1, 0.25) + step(2, 0.5)), 0.5);  // the first step starts the run
+  EXPECT_DOUBLE_EQ(*mean_of(step(1, 9.0) + step(2, 0.5) + restart + step(3, 7.0) + step(4, 0.25)),
+                   0.375);
 }
 
 TEST_F(ChaosFiles, TheLastStepIsReadFromAFileThatIsWritten) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "chaos/child_job.h"
@@ -61,6 +62,7 @@ std::string missing_for(FaultKind kind, const JobFacts& job) {
   switch (kind) {
     case FaultKind::Kill:
     case FaultKind::Stop:
+    case FaultKind::Agent:
       return "";
     case FaultKind::Point:
       if (job.num_ranks >= 2) return "";
@@ -82,8 +84,12 @@ std::string missing_for(FaultKind kind, const JobFacts& job) {
 
 Status check_faults(const std::vector<FaultKind>& kinds, const JobFacts& job) {
   std::string problems;
+  const bool has_hosts = std::find(kinds.begin(), kinds.end(), FaultKind::Partition) != kinds.end();
   for (const FaultKind kind : kinds) {
-    const std::string missing = missing_for(kind, job);
+    const bool is_loss_of_host = kind == FaultKind::Agent && has_hosts;
+    const std::string missing = is_loss_of_host ? "with partition, the job has several hosts, and "
+                                                  "the loss of an agent is that of its host"
+                                                : missing_for(kind, job);
     if (missing.empty()) continue;
     problems += fmt::format("{}--faults {}: {}, or leave {} out", problems.empty() ? "" : "\n",
                             name_of(kind), missing, name_of(kind));

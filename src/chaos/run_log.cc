@@ -19,11 +19,16 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{4} << 30;
 constexpr std::string_view kTrain = "{\"event\":\"train\",\"step\":";
 
-void add_line(const nlohmann::json& line, RunLog& log) {
+// `begins_epoch` is true if the next step is the first one of its epoch.
+void add_line(const nlohmann::json& line, bool& begins_epoch, RunLog& log) {
   const std::string event = line.value("event", "");
   if (event == "train") {
-    log.steps.push_back({line.at("step").get<int64_t>(), json_text(line.at("loss")),
-                         json_text(line.at("grad_norm"))});
+    RunLog::Step step{line.at("step").get<int64_t>(), json_text(line.at("loss")),
+                      json_text(line.at("grad_norm"))};
+    if (line.contains("step_s")) step.step_s = line.at("step_s").get<double>();
+    step.begins_epoch = begins_epoch;
+    begins_epoch = false;
+    log.steps.push_back(std::move(step));
   } else if (event == "checkpoint") {
     RunLog::Save save{line.at("time").get<double>(), line.at("seconds").get<double>()};
     if (line.contains("snapshot_stall_s")) {
@@ -33,6 +38,7 @@ void add_line(const nlohmann::json& line, RunLog& log) {
   } else if (event == "failure") {
     ++log.failures;
   } else if (event == "restart" && line.contains("epoch")) {
+    begins_epoch = true;
     const nlohmann::json& ms = line.at("ms");
     log.restarts.push_back({.time_s = line.at("time").get<double>(),
                             .step = line.at("step").get<int64_t>(),
@@ -49,6 +55,7 @@ void add_line(const nlohmann::json& line, RunLog& log) {
 Result<RunLog> read_run_log(const std::string& path) {
   TRIREME_TRY(text, read_text_file(path, kMostBytes));
   RunLog log;
+  bool begins_epoch = true;
   size_t begin = 0;
   for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
     const std::string_view line(text.data() + begin, end - begin);
@@ -57,12 +64,23 @@ Result<RunLog> read_run_log(const std::string& path) {
     const auto json = parse_json_or_discard(line);
     if (!json.is_object()) continue;
     try {
-      add_line(json, log);
+      add_line(json, begins_epoch, log);
     } catch (const nlohmann::json::exception&) {
       // A line of another program.
     }
   }
   return log;
+}
+
+std::optional<double> mean_step_s(const RunLog& log) {
+  double seconds = 0.0;
+  int64_t count = 0;
+  for (const RunLog::Step& step : log.steps) {
+    if (!step.step_s || step.begins_epoch) continue;
+    seconds += *step.step_s;
+    ++count;
+  }
+  return count == 0 ? std::nullopt : std::optional(seconds / double(count));
 }
 
 int64_t last_step_in(const std::string& path) {

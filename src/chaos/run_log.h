@@ -14,6 +14,8 @@ struct RunLog {
   struct Step {
     int64_t step = 0;
     std::string loss, grad_norm;  // as they stand in the file; numbers round-trip
+    std::optional<double> step_s;
+    bool begins_epoch = false;
   };
   struct Restart {  // after a failure
     double time_s = 0.0;
@@ -35,6 +37,10 @@ struct RunLog {
 
 // Reads the file of a run. Lines that no run writes are left out.
 Result<RunLog> read_run_log(const std::string& path);
+
+// The mean time of a step, without the first one of the run and of every restart; nullopt if there
+// are none.
+std::optional<double> mean_step_s(const RunLog& log);
 
 // The last step in the file, which may be written meanwhile; 0: none. It reads only the end of the
 // file.

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "agent/job_status.h"
+#include "agent/process_stat.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json_text.h"
@@ -100,6 +101,7 @@ class Storm {
                          : fault.kind == FaultKind::Disk    ? fill_disk(injected)
                          : fault.kind == FaultKind::Flip    ? flip(fault, injected)
                          : fault.kind == FaultKind::Point   ? reach_a_point(fault, injected)
+                         : fault.kind == FaultKind::Agent   ? kill_the_agent(injected)
                                                             : hit_a_rank(fault, injected);
     if (!is_done) return false;
     // Two kills may follow each other, but not three.
@@ -116,6 +118,18 @@ class Storm {
     const LiveRank& rank = ranks[chosen(fault.target, ranks.size())];
     injected.target = fmt::format("rank {} (process {})", rank.rank, rank.pid);
     return ::kill(rank.pid, fault.kind == FaultKind::Stop ? SIGSTOP : SIGKILL) == 0;
+  }
+
+  // The status may be that of an agent that has died before.
+  bool kill_the_agent(InjectedFault& injected) const {
+    const nlohmann::json status = status_of_job();
+    if (!status.contains("agent") || live_ranks(job_.run_dir).empty()) return false;
+    const nlohmann::json& agent = status["agent"];
+    const int pid = agent.value("pid", 0);
+    const auto stat = stat_of_process(pid);
+    if (pid <= 1 || !stat || stat->start != agent.value("start", uint64_t{0})) return false;
+    injected.target = fmt::format("agent (process {})", pid);
+    return ::kill(pid, SIGKILL) == 0;
   }
 
   // A rank that recovers gets there because another one is killed.
@@ -202,14 +216,20 @@ class Storm {
     return true;
   }
 
+  // An empty object if there is none yet.
+  nlohmann::json status_of_job() const {
+    const Result<std::string> text =
+        read_text_file(job_.run_dir + "/" + kStatusFile, kMostStatusBytes);
+    nlohmann::json json = nlohmann::json::object();
+    if (text.ok()) json = parse_json_or_discard(*text);
+    return json.is_object() ? json : nlohmann::json::object();
+  }
+
   // Hosts that are in use, or those that are gone, as the agent that leads reports them.
   std::vector<std::string> hosts_in_state(bool in_use) const {
     std::vector<std::string> names;
-    const Result<std::string> text =
-        read_text_file(job_.run_dir + "/" + kStatusFile, kMostStatusBytes);
-    if (!text.ok()) return names;
-    const auto json = parse_json_or_discard(*text);
-    if (!json.is_object() || !json.contains("hosts")) return names;
+    const nlohmann::json json = status_of_job();
+    if (!json.contains("hosts")) return names;
     for (const nlohmann::json& host : json["hosts"]) {
       const std::string state = host.value("state", "");
       if (state == (in_use ? "in use" : "gone")) names.push_back(host.value("host", ""));

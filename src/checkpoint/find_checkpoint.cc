@@ -60,7 +60,7 @@ Status check_is_checkpoint(const std::string& path) {
                "a run directory, such as runs/demo, or a checkpoint in it");
 }
 
-// Folders of a store cannot be listed here, so the newest checkpoint of a run is not found.
+// The newest checkpoint of a run is not searched in a store, because each look asks its servers.
 Result<Checkpoint> open_stored(const std::string& name, const OpenInput& open_input) {
   auto opened = Checkpoint::open(name, open_input);
   const bool has_step = step_of_folder_name(fs::path(name).filename().string()) >= 0;
@@ -73,6 +73,15 @@ Result<Checkpoint> open_stored(const std::string& name, const OpenInput& open_in
 
 }  // namespace
 
+bool has_checkpoints(const std::string& folder) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (step_of_folder_name(entry->path().filename().string()) >= 0) return true;
+  }
+  return false;
+}
+
 bool names_best_checkpoint(const std::string& path) {
   const fs::path given = fs::path(path).lexically_normal();
   const fs::path name = given.has_filename() ? given.filename() : given.parent_path().filename();
@@ -84,8 +93,9 @@ bool names_best_checkpoint(const std::string& path) {
 Result<Checkpoint> find_checkpoint(const std::string& path, const OpenInput& open_input) {
   if (is_url(path)) return open_stored(path, open_input);
   if (names_best_checkpoint(path)) return find_best(path);
-  const std::string root = path + "/checkpoints";
   std::error_code ignored;
+  const bool is_root = !fs::exists(path + "/index.json", ignored) && has_checkpoints(path);
+  const std::string root = is_root ? path : path + "/checkpoints";
   if (!fs::is_directory(root, ignored)) {
     TRIREME_TRY_DONE(check_is_checkpoint(path));
     return Checkpoint::open(path);

@@ -25,6 +25,8 @@ TEST_F(FindCheckpoint, SaysWhatWasTriedAndWhyNothingOpens) {
   const Result<std::string> newer = SmallState(7).save(checkpoints);
   ASSERT_TRUE(older.ok() && newer.ok()) << message_of(older) << message_of(newer);
   EXPECT_EQ(find_checkpoint(root())->info().step, 7);
+  EXPECT_EQ(find_checkpoint(checkpoints)->info().step, 7);
+  EXPECT_EQ(find_checkpoint(checkpoints + "/")->info().step, 7);
   EXPECT_EQ(find_checkpoint(*older)->info().step, 3);
 
   ASSERT_TRUE(fs::remove(index_of(*newer)));

@@ -44,8 +44,8 @@ class MemoryShards {
   // belonged to an older shard, which is removed from its checkpoint. A second call returns the
   // same.
   Result<std::span<std::byte>> begin(int64_t bytes);
-  // What was written to the memory of begin() is the newest shard, and the state if one is held,
-  // which keeps its addresses.
+  // Takes the memory of begin() as the newest shard. If state is held, it becomes
+  // the state, which keeps its addresses.
   Status take();
   // The newest shard becomes that of the checkpoint which is being made in this folder. Returns the
   // number of its file, to which the checkpoint must link by this name.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/order_statistics.h"
 #include "comm/reduce.h"
 
@@ -16,14 +17,12 @@ constexpr double kRepeatsEnd_s = 0.2;  // no repeat begins later than this
 constexpr int kCalls = 20;
 constexpr double kLeastCall_s = 1e-7;
 
-double seconds_since(int64_t begin_ns) { return double(steady_now_ns() - begin_ns) * 1e-9; }
-
 // Measures several times, equally often on every rank. If other programs use the cores, a message
 // may take as long as their time slices, so rank 0 ends the repeats by its clock. Ranks that take
 // no part in the measurement wait for one repeat at a time.
 template <typename Measure>
 void repeat_together(Group& group, Measure&& measure) {
-  const int64_t begin = steady_now_ns();
+  const int64_t begin = monotonic_ns();
   int64_t goes_on = 1;
   for (int repeat = 1; goes_on == 1; ++repeat) {
     measure();
@@ -36,7 +35,7 @@ void repeat_together(Group& group, Measure&& measure) {
 double ping_pong(Group& group, int peer, TensorRef x, int rounds) {
   std::vector<double> seconds;
   repeat_together(group, [&] {
-    const int64_t begin = steady_now_ns();
+    const int64_t begin = monotonic_ns();
     for (int i = 0; i < rounds; ++i) {
       if (group.rank() == 0) {
         group.send(x, peer);
@@ -67,7 +66,7 @@ CommCost calibrate_comm(World& world) {
   CommCost cost;
   std::vector<double> adding;
   for (int repeat = 0; repeat < kMostRepeats; ++repeat) {
-    const int64_t begin = steady_now_ns();
+    const int64_t begin = monotonic_ns();
     reduce_pair(DType::F32, ReduceOp::Sum, y.data(), y.data(), x.data(), kLongCount);
     adding.push_back(seconds_since(begin));
   }
@@ -96,7 +95,7 @@ double time_calls(World& world, Call&& make_call) {
   std::vector<float> x(kShortCallCount, 1.0f), y(kWorkCount, 1.0f);
   const auto seconds_of = [&](bool calls) {
     group.barrier();
-    const int64_t begin = steady_now_ns();
+    const int64_t begin = monotonic_ns();
     for (int call = 0; call < kCalls; ++call) {
       reduce_pair(DType::F32, ReduceOp::Mean, y.data(), y.data(), y.data(), kWorkCount);
       if (calls) make_call(group, TensorRef{x.data(), DType::F32, Shape{kShortCallCount}});

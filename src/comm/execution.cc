@@ -61,12 +61,14 @@ void Execution::begin_exchange(const Step& step) {
   }
 }
 
+// A rank announces its own message before it accepts the peer's. The peer then accepts before it
+// sends its payload, so that both payloads travel at the same time.
 bool Execution::exchange_done() {
+  if (sending_ && task_.transport->test(send_)) sending_ = false;
   if (receiving_ && task_.transport->test(recv_)) {
     receiving_ = false;
     task_.traffic->count_received(recv_.bytes);
   }
-  if (sending_ && task_.transport->test(send_)) sending_ = false;
   return !receiving_ && !sending_;
 }
 

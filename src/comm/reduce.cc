@@ -1,6 +1,7 @@
 #include "comm/reduce.h"
 
 #include <fmt/format.h>
+#include <immintrin.h>
 
 #include <array>
 #include <bit>
@@ -22,21 +23,27 @@ struct ReduceLoops {
   void (*divide)(void* x, int64_t count, int64_t divisor);
 };
 
+#define REDUCE_HALF_LANES 1
 namespace baseline {
 #include "comm/reduce_loops.inc"
 }
 #pragma GCC push_options
-#pragma GCC target("avx2")
+#pragma GCC target("avx2,f16c")
+#undef REDUCE_HALF_LANES
+#define REDUCE_HALF_LANES 8
 namespace avx2 {
 #include "comm/reduce_loops.inc"
 }
 #pragma GCC pop_options
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,prefer-vector-width=512")
+#pragma GCC target("f16c,avx512f,avx512bw,avx512vl,avx512dq,prefer-vector-width=512")
+#undef REDUCE_HALF_LANES
+#define REDUCE_HALF_LANES 16
 namespace avx512 {
 #include "comm/reduce_loops.inc"
 }
 #pragma GCC pop_options
+#undef REDUCE_HALF_LANES
 
 std::array<ReduceLoops, 5> choose_loops() {
   const std::vector<Isa> isas = supported_isas();

@@ -136,7 +136,7 @@ void DataParallel::reserve_collectives() {
   for (const Action& action : plan_.program) {
     if (action.kind == ActionKind::ReduceGrad) reserve_reduce(action);
     if (action.kind == ActionKind::JoinTiedTable && action.peer != plan_.coords.pp) {
-      groups_.tied.reserve(sum(tied_grad(action.chunk)));
+      groups_.tied.reserve(tied_grad(action.chunk));
     }
     if (action.kind == ActionKind::JoinDirections) {
       for_each_gradient(
@@ -215,7 +215,7 @@ void DataParallel::join_tied_table(Ctx& ctx, const Action& action) {
   const TensorRef grad = tied_grad(action.chunk);
   if (action.peer != plan_.coords.pp) {
     const int64_t begin_ns = monotonic_ns();
-    groups_.tied.run(sum(grad));
+    groups_.tied.run(grad);
     waited_ns_ += monotonic_ns() - begin_ns;
     return;
   }

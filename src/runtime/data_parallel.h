@@ -5,6 +5,7 @@
 #include "comm/group.h"
 #include "nn/ctx.h"
 #include "runtime/rank_memory.h"
+#include "runtime/tied_sum.h"
 
 namespace trireme {
 
@@ -12,7 +13,7 @@ namespace trireme {
 struct DataParallelGroups {
   Group& shards;    // those that hold the shards of one copy; one rank where nothing is sharded
   Group& replicas;  // those that hold the same shard of other copies
-  Group& tied;      // the two pipeline ranks that hold a tied table
+  TiedSum& tied;    // over the ranks of the pipeline that hold a tied table
   Group& mirror;    // the two that hold the same stages for opposite directions
   Group& expert_shards;  // as shards and replicas, of the ranks that hold the same experts
   Group& expert_replicas;
@@ -34,7 +35,7 @@ class DataParallel {
   void finish_all_reduces(Ctx& ctx) { finish_reduces(ctx, int(num_reduces_)); }
   // Sums the gradients of a stage's two directions, on both ranks that have one.
   void join_directions(const Action& action);
-  // Sums the gradients of the two uses of a tied table, on both ranks that hold it.
+  // Sums the gradients of the two uses of a tied table, on all ranks that hold it.
   void join_tied_table(Ctx& ctx, const Action& action);
 
   // Where every rank stores all parameters, what is never trained is gathered only at first.

@@ -307,22 +307,24 @@ void Executor::take_losses(const Action& action, int saved_slot) {
   exchange_.put_ahead_loss(global * parts_.chunks.cp + parts_.chunks.rank, ahead_sum);
 }
 
+// The blocks of modules count as layers behind the last one.
 void Executor::take_routing(const Action& action, int saved_slot, int unit) {
   if (parts_.plan.coords.tp != 0) return;  // told by one of them
   const Stage& stage = stage_of(action);
-  const std::span<const int32_t> load = stage.expert_load(saved_slot, unit);
-  if (load.empty()) return;
   const int64_t layer = layer_of_unit(parts_.plan.chunks[size_t(action.chunk)].stage, unit);
-  exchange_.add_expert_load(layer, load);
-  exchange_.add_router_losses(layer, stage.router_losses(saved_slot, unit));
+  for (int block = 0; block < stage.num_routers(unit); ++block) {
+    exchange_.add_expert_load(layer + block, stage.expert_load(saved_slot, unit, block));
+    exchange_.add_router_losses(layer + block, stage.router_losses(saved_slot, unit, block));
+  }
 }
 
 void Executor::take_logits(const Action& action, int saved_slot, int unit) {
   const Stage& stage = stage_of(action);
-  const std::span<const float> max_H = stage.largest_logits(saved_slot, unit);
-  if (max_H.empty()) return;
   const int64_t layer = layer_of_unit(parts_.plan.chunks[size_t(action.chunk)].stage, unit);
-  exchange_.raise_logits(layer, stage.first_head(), max_H);
+  for (int block = 0; block < stage.num_largest_logits(unit); ++block) {
+    exchange_.raise_logits(layer + block, stage.first_head(),
+                           stage.largest_logits(saved_slot, unit, block));
+  }
 }
 
 // grad_slot += grad_slot_b, of the action's units where gradients are stored whole.

@@ -17,6 +17,7 @@
 #include "kernels/kernel_table.h"
 #include "models/init.h"
 #include "program/make_schedule.h"
+#include "runtime/tied_sum.h"
 
 namespace trireme {
 namespace {
@@ -88,8 +89,8 @@ class Rank {
         optimizer_(optim()),
         pipeline_(plan_, memory_, sole_rank_.group(), sole_rank_.group(), stages_),
         data_parallel_(plan_, memory_,
-                       {sole_rank_.group(), sole_rank_.group(), sole_rank_.group(),
-                        sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},
+                       {sole_rank_.group(), sole_rank_.group(), tied_, sole_rank_.group(),
+                        sole_rank_.group(), sole_rank_.group()},
                        Algorithm::Canonical),
         offload_(plan_, memory_, "", 60.0),
         addends_(sole_rank_.group(), std::vector<GradAddends::Part>()),
@@ -188,6 +189,7 @@ class Rank {
   std::vector<Stage> stages_;
   Optimizer optimizer_;
   Pipeline pipeline_;
+  TiedSum tied_{{}, {}, Algorithm::Canonical};  // no table
   DataParallel data_parallel_;
   Offload offload_;
   GradAddends addends_;

@@ -45,6 +45,11 @@ Status CheckpointSaver::save(const TrainPosition& position) {
   return save_now(position);
 }
 
+void CheckpointSaver::try_save(const TrainPosition& position) {
+  const Status saved = save(position);
+  if (!saved.ok()) note_failure(position.step, saved.error());
+}
+
 Status CheckpointSaver::save_now(const TrainPosition& position) {
   const int64_t begin_ns = monotonic_ns();
   RunSave save(engine_, *ranks_, request_(position), SaveMode::Wait);
@@ -124,13 +129,17 @@ void CheckpointSaver::end_if_over() {
   counts_.stall_s += seconds(stall_ns_);
   const Status saved = conclude(*save, seconds(monotonic_ns() - begin_ns_), seconds(stall_ns_));
   if (saved.ok()) return;
-  last_ = saved.error();
   ++counts_.failed;
-  last_failed_step_ = save->step();
+  note_failure(save->step(), saved.error());
+}
+
+void CheckpointSaver::note_failure(int64_t step, const Error& error) {
+  last_ = error;
+  last_failed_step_ = step;
   tell(
       fmt::format("step {} has no checkpoint: {}; earlier checkpoints are intact, training "
                   "continues, and the next save tries again",
-                  save->step(), saved.error().message));
+                  step, error.message));
 }
 
 }  // namespace trireme

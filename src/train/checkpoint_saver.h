@@ -41,13 +41,15 @@ class CheckpointSaver {
   // Writes a checkpoint while training stands still. After a failure the observers may make room,
   // and it is tried once more.
   Status save(const TrainPosition& position);
+  // As save(), but a failure is only told to the observers, and the next save tries again.
+  void try_save(const TrainPosition& position);
   // Begins to write a checkpoint beside training. If the former save is not over, this call waits
   // for it. The observers are told of a failure, and the next save tries again.
   void start(const TrainPosition& position);
   // Advances the save that is under way. The ranks call this between two steps.
   void advance();
-  // Waits for the save that is under way. Returns the error of the last save beside training, if no
-  // checkpoint was saved after it.
+  // Waits for the save that is under way. Returns the error of the last start() or try_save(), if
+  // no checkpoint was saved after it.
   Status finish();
 
   const SaveCounts& counts() const { return counts_; }
@@ -63,6 +65,7 @@ class CheckpointSaver {
   // Tells the observers how a save ended. Returns its error if it failed.
   Status conclude(const RunSave& save, double time_s, std::optional<double> stall_s);
   Status save_now(const TrainPosition& position);
+  void note_failure(int64_t step, const Error& error);
   void end_if_over();
 
   Engine& engine_;

@@ -11,16 +11,10 @@
 #include "models/init.h"
 #include "program/data_parallel.h"
 #include "runtime/reserve_moves.h"
+#include "train/tied_groups.h"
 
 namespace trireme {
 namespace {
-
-// True if the pipeline rank holds the first or the last stage.
-bool holds_an_end(const RankPlan& rank, const RunPlan& plan) {
-  return std::any_of(rank.places.begin(), rank.places.end(), [&](const ChunkPlace& place) {
-    return place.stage == 0 || place.stage == num_stages(plan.schedule) - 1;
-  });
-}
 
 // Initial values of weights in bf16 are computed in fp32, so many at a time.
 constexpr int64_t kInitElements = 1 << 18;
@@ -63,7 +57,7 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
       optimizer_(plan.config.optim, rank_.norm_sum, plan.config.run.seed) {
   TRIREME_CHECK(rank_.position == groups_.position(), "the plan of another rank");
   if (has_pairs(rank_.program)) {
-    ctx_.turns = &turns_.emplace();
+    ctx_.turns = &turns_.emplace([this] { return running_ns(ctx_); });
     for (Group* group : {&groups_.tp(), &groups_.cp(), &groups_.ep()}) group->take_turns(*turns_);
   }
   if (plan.shape.compute == DType::F16) {
@@ -83,10 +77,11 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
   expert_shards_ = holders->split(same / expert_degree, same, "expert_shards");
   expert_replicas_ = holders->split(same % expert_degree, same, "expert_replicas");
   const int pp = rank_.coords.pp, in_pipeline = groups_.pp().rank();
-  mirror_ = groups_.pp().split(std::min(pp, plan.mesh.pp - 1 - pp), in_pipeline, "mirror");
-  const int of_tied = holds_an_end(rank_, plan) ? rank_.coords.dp * plan.mesh.tp + rank_.coords.tp
-                                                : plan.mesh.dp * plan.mesh.tp;
-  tied_ = groups_.pp().split(of_tied, in_pipeline, "tied");
+  // Two ranks of the pipeline that sum gradients differ in pp alone.
+  const int num_lines = plan.mesh.dp * plan.mesh.tp;
+  const int line = rank_.coords.dp * plan.mesh.tp + rank_.coords.tp;
+  const int of_mirror = std::min(pp, plan.mesh.pp - 1 - pp) * num_lines + line;
+  mirror_ = groups_.pp().split(of_mirror, in_pipeline, "mirror");
 
   optimizer_.clip_logits_of(plan.model);
   for (size_t c = 0; c < rank_.chunks.size(); ++c) {
@@ -112,6 +107,7 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
   }
   bind_owned();
   pipeline_ = std::make_unique<Pipeline>(rank_, memory_, groups_.pp(), groups_.tp(), stages_);
+  tied_.emplace(make_tied_sum(plan, rank_, groups_, algorithm_of(plan)));
   data_parallel_ =
       std::make_unique<DataParallel>(rank_, memory_,
                                      DataParallelGroups{*shards_, *replicas_, *tied_, *mirror_,
@@ -141,11 +137,11 @@ std::vector<OpSeconds> Engine::op_seconds() const {
 
 int64_t Engine::message_scratch_bytes() const {
   int64_t bytes = 0;
-  for (const Group* group : {&world_.group(), &groups_.tp(), shards_.get(), replicas_.get(),
-                             tied_.get(), mirror_.get()}) {
+  for (const Group* group :
+       {&world_.group(), &groups_.tp(), shards_.get(), replicas_.get(), mirror_.get()}) {
     if (group != nullptr) bytes += group->scratch_bytes();
   }
-  return bytes + pipeline_->scratch_bytes();
+  return bytes + tied_->scratch_bytes() + pipeline_->scratch_bytes();
 }
 
 void Engine::bind_owned() {
@@ -357,6 +353,7 @@ std::vector<std::pair<std::string, Traffic>> Engine::traffic() const {
       for (const auto* group : {&shards_, &replicas_, &expert_shards_, &expert_replicas_}) {
         traffic += (*group)->traffic();
       }
+      traffic += tied_->gather_traffic();
     }
     if (axis == "tp") {
       traffic += tensor_addends_->traffic();

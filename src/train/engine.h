@@ -135,7 +135,8 @@ class Engine {
   World& world_;
   MeshGroups groups_;
   const RankPlan rank_;
-  std::unique_ptr<Group> shards_, replicas_, expert_shards_, expert_replicas_, tied_, mirror_;
+  std::unique_ptr<Group> shards_, replicas_, expert_shards_, expert_replicas_, mirror_;
+  std::optional<TiedSum> tied_;
   CoreBinding binding_;  // must come before the threads, which inherit the binding
   ThreadTeam team_;
   std::optional<Turns> turns_;  // absent: no actions run beside each other

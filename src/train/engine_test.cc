@@ -41,7 +41,6 @@ std::vector<RunConfig> announcing_layouts() {
   add([](RunConfig& c) { c.parallel.pp = 2; });
   for (const char* stage_tp : {"1,2", "2,1"}) {
     add([&](RunConfig& c) {
-      c.model.tied_head = false;
       c.parallel.pp = c.parallel.tp = 2;
       c.parallel.stage_tp = stage_tp;
       c.parallel.order = "tp,cp,dp,pp";

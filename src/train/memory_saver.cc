@@ -3,17 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <filesystem>
 #include <utility>
 
 #include "base/check.h"
-#include "base/guest_parts.h"
 #include "base/remove_folder.h"
 #include "base/units.h"
-#include "checkpoint/check_coverage.h"
 #include "comm/gather_text.h"
-#include "device/host.h"
 #include "train/run_state.h"
 #include "train/stall.h"
 
@@ -23,20 +19,8 @@ namespace {
 // Units of the note, each of which counts ranks.
 constexpr int64_t kNextUnit = int64_t{1} << 15;
 constexpr int64_t kIsBusy = 1, kHasFailed = kNextUnit, kMustWait = kNextUnit * kNextUnit;
-// The words of a rank: 0 if its copy is made, its file, and its checksums.
-constexpr int64_t kFirstChecksum = 2;
-constexpr int64_t kNoFile = -1;
 // After so many checkpoints in a row that were late, later ones are skipped instead.
 constexpr int kMostWaits = 3;
-constexpr const char* kOtherRankFailed = "another rank could not make its part";
-
-CollectiveArgs exchange_of(std::vector<int64_t>& own, std::vector<int64_t>& all,
-                           const std::vector<int64_t>& counts) {
-  return {.collective = Collective::AllGather,
-          .in = {own.data(), DType::I64, Shape{int64_t(own.size())}},
-          .out = {all.data(), DType::I64, Shape{int64_t(all.size())}},
-          .counts = counts};
-}
 
 // Removes all folders in `root` except these two; "" is none.
 void remove_folders_except(const std::string& root, const std::string& newest,
@@ -61,18 +45,6 @@ std::string text_of_skip(int64_t step, int64_t third_file_bytes) {
                             format_bytes(third_file_bytes));
 }
 
-// Other ranks wait for this one, so it must come to the next agreement also after an exception.
-// They do not wait any more after a CommError.
-Status without_exception(const std::function<Status()>& make) {
-  try {
-    return make();
-  } catch (const CommError&) {
-    throw;
-  } catch (const std::exception& error) {
-    return damaged(error.what());
-  }
-}
-
 std::string text_of(const TooLargeDomain& domain) {
   return fmt::format(
       "{} hosts of failure domain {} protect each other, and at most {} of them may be lost: if "
@@ -92,7 +64,7 @@ MemorySaver::MemorySaver(Engine& engine, const MemoryTier& tier,
       tell_(std::move(tell)),
       state_(checkpoint_pieces(engine), ranks_->rank()) {
   take_places(tier);
-  if (shards_ != nullptr) plan_words();
+  if (shards_ != nullptr) plan_exchange();
   engine_.set_update_note(
       {.own = [this] { return own_note(); }, .take = [this](int64_t sum) { take_note(sum); }});
 }
@@ -199,34 +171,10 @@ void MemorySaver::take_places(const MemoryTier& tier) {
                                            tier.timeout_s);
 }
 
-// The places of all tensors in all shards are always the same, so the ranks exchange them once, and
-// of every checkpoint only checksums.
-void MemorySaver::plan_words() {
-  const std::vector<std::string> texts =
-      gather_text(*ranks_, print_index_part(state_.numbered_part()));
-  IndexPart whole;
-  int64_t num_slices = 0;
-  for (const std::string& text : texts) {
-    IndexPart part = parse_index_part(text).value();
-    const int64_t first = num_slices;
-    for (auto& [name, tensor] : part.tensors) {
-      for (StoredSlice& slice : tensor.slices) {
-        slice.checksum += uint64_t(first);
-        ++num_slices;
-      }
-    }
-    words_.counts.push_back(kFirstChecksum + num_slices - first);
-    const Status merged = merge_index_part(whole, part);
-    if (merged.ok()) continue;
-    return fail(merged.error().message);
-  }
-  const Status covered = check_coverage(whole);
-  if (!covered.ok()) return fail(covered.error().message);
-  if (is_keeper()) writer_.emplace(whole);
-  words_.checksums.resize(size_t(num_slices));
-  words_.own.resize(size_t(words_.counts[size_t(ranks_->rank())]));
-  words_.all.resize(size_t(num_slices + kFirstChecksum * ranks_->size()));
-  ranks_->reserve(exchange_of(words_.own, words_.all, words_.counts));
+void MemorySaver::plan_exchange() {
+  const Result<IndexPart> whole = exchange_.plan(*ranks_, state_);
+  if (!whole.ok()) return fail(whole.error().message);
+  if (is_keeper()) writer_.emplace(*whole);
 }
 
 void MemorySaver::expect_start(bool is_expected) {
@@ -242,33 +190,20 @@ Status MemorySaver::copy_state() {
   return shards_->take();
 }
 
-// Returns true if all ranks have made their copies. Then words_ has all checksums, and pending_
+// Returns true if all ranks have made their copies. Then exchange_ has all checksums, and pending_
 // names the shards of this host.
 bool MemorySaver::agree_on_copies(const Status& copied) {
-  words_.own[0] = copied.ok() ? 0 : 1;
   const bool has_shard = copied.ok() && state_.bytes() > 0;
-  words_.own[1] = has_shard ? shards_->set_pending(pending_->path, state_.file()) : kNoFile;
-  const std::span<HashedCopy> copies = state_.copies();
-  for (size_t i = 0; i < copies.size(); ++i) {
-    words_.own[kFirstChecksum + i] = std::bit_cast<int64_t>(copies[i].checksum);
-  }
-  ranks_->run(exchange_of(words_.own, words_.all, words_.counts));
-  const int64_t* word = words_.all.data();
-  uint64_t* checksum = words_.checksums.data();
-  bool have_all = true;
-  for (int rank = 0; rank < ranks_->size(); ++rank) {
-    const int64_t num_slices = words_.counts[size_t(rank)] - kFirstChecksum;
-    have_all = have_all && word[0] == 0;
-    const std::vector<int>& own_host = places_.hosts[size_t(places_.own)].ranks;
-    const bool is_here = std::find(own_host.begin(), own_host.end(), rank) != own_host.end();
-    if (is_keeper() && is_here && word[1] != kNoFile) {
-      pending_->shards.push_back(
-          {MemoryShards::path_of(memory_folder_, rank, record_.epoch, int(word[1])),
-           shard_file_name(rank, 0)});
-    }
-    checksum = std::transform(word + kFirstChecksum, word + kFirstChecksum + num_slices, checksum,
-                              [](int64_t bits) { return std::bit_cast<uint64_t>(bits); });
-    word += kFirstChecksum + num_slices;
+  const int64_t file =
+      has_shard ? shards_->set_pending(pending_->path, state_.file()) : CopyExchange::kNoFile;
+  const bool have_all = exchange_.run(*ranks_, copied.ok(), file, state_.copies());
+  if (!is_keeper()) return have_all;
+  for (const int rank : places_.hosts[size_t(places_.own)].ranks) {
+    const int64_t of_rank = exchange_.file_of(rank);
+    if (of_rank == CopyExchange::kNoFile) continue;
+    pending_->shards.push_back(
+        {MemoryShards::path_of(memory_folder_, rank, record_.epoch, int(of_rank)),
+         shard_file_name(rank, 0)});
   }
   return have_all;
 }
@@ -295,7 +230,7 @@ bool MemorySaver::start(const TrainPosition& position) {
                        [](const std::string& text) { return !text.empty(); }));
     return true;
   }
-  state_.forget_copies();  // words_ has their checksums
+  state_.forget_copies();  // exchange_ has their checksums
   ranks_->page().reach(CrashPoint::MemoryBegun);
   const auto job = [this](Progress& progress) -> Result<std::string> {
     // A short job must not take a core from training in the moment in which it begins. Parity needs
@@ -307,59 +242,6 @@ bool MemorySaver::start(const TrainPosition& position) {
   const bool has_work = is_keeper() || parity_ != nullptr;  // others only note that all is done
   has_work ? job_.start(job) : job_.run_here(job, ranks_->progress());
   return true;
-}
-
-// All ranks of the host make their files at the same time. If they filled its memory, the system
-// would kill one of them.
-bool MemorySaver::has_room_for_file() const {
-  constexpr double kMostOfAvailable = 0.8;
-  const double num_ranks = double(places_.hosts[size_t(places_.own)].ranks.size());
-  return num_ranks * double(state_.bytes()) <= kMostOfAvailable * double(available_memory_bytes());
-}
-
-// Without parity, the first rank of a host makes its part alone. With it, the other ranks write
-// into its folder, so they need it before, and must be done before it gets its final name.
-Status MemorySaver::make_part(Progress& progress) {
-  Status made = without_exception([&]() -> Status {
-    if (pending_->makes_file && has_room_for_file()) {
-      (void)shards_->add_file();  // without it, updates wait
-    }
-    return is_keeper() ? writer_->begin(pending_->folder, pending_->shards) : Done{};
-  });
-  if (parity_ != nullptr) {
-    const auto all_succeed = [&] {
-      if (!parity_->all_succeed(made.ok(), progress, is_abandoned_) && made.ok()) {
-        made = damaged(kOtherRankFailed);
-      }
-      return made.ok();
-    };
-    if (all_succeed()) {
-      made = without_exception(
-          [&] { return parity_->write(pending_->folder, record_, progress, is_abandoned_); });
-      (void)all_succeed();
-    }
-  }
-  if (made.ok() && is_keeper()) made = write_part(progress);
-  if (!made.ok() && is_keeper()) abandon_checkpoint(pending_->folder);
-  return made;
-}
-
-Status MemorySaver::write_part(Progress& progress) {
-  const SaveRequest& request = pending_->request;
-  remove_older();
-  TRIREME_TRY_DONE(
-      writer_->finish(pending_->folder, request.info, request.attached, words_.checksums, record_));
-  const auto publish = [&](const std::function<Status()>& rename) -> Status {
-    ranks_->page().reach(CrashPoint::MemoryWritten);
-    TRIREME_TRY_DONE(request.publish ? request.publish(rename) : rename());
-    ranks_->page().reach(CrashPoint::MemoryCommitted);
-    return Done{};
-  };
-  const auto named = publish_checkpoint(pending_->folder, request.info.step,
-                                        {.keep = 0, .progress = &progress, .publish = publish});
-  if (!named.ok()) return named.error();
-  if (saved_ == 0) remove_guests(memory_folder_);
-  return Done{};
 }
 
 // Once there are two new checkpoints, those of former epochs are removed, too.

@@ -15,6 +15,7 @@
 #include "checkpoint/state_shard.h"
 #include "schema/parity_code.h"
 #include "train/checkpoint_saver.h"
+#include "train/copy_exchange.h"
 #include "train/host_places.h"
 #include "train/parity_writer.h"
 
@@ -76,13 +77,9 @@ class MemorySaver {
   int64_t sent_bytes() const { return parity_ == nullptr ? 0 : parity_->sent_bytes(); }
 
  private:
-  // What the ranks of a host tell each other of a checkpoint: a status, the number of the file of
-  // the shard, and the checksums.
-  struct Words {
-    std::vector<int64_t> own, all;
-    std::vector<int64_t> counts;      // [rank]
-    std::vector<uint64_t> checksums;  // of all ranks, by number
-  };
+  // The error of a rank that could make its part while another one could not.
+  static constexpr const char* kOtherRankFailed = "another rank could not make its part";
+
   // The checkpoint that is being made. Its job reads it.
   struct Pending {
     SaveRequest request;
@@ -95,7 +92,7 @@ class MemorySaver {
 
   void take_places(const MemoryTier& tier);
   void hold_state(const MemoryTier& tier);
-  void plan_words();
+  void plan_exchange();
   bool is_keeper() const { return ranks_->rank() == places_.keeper(); }
   // Says for the exchange how far this rank's job is; all ranks take the sum (UpdateNote).
   int64_t own_note() const;
@@ -126,7 +123,7 @@ class MemorySaver {
   std::span<std::byte> home_;  // where state lies that was moved to the shard; empty: nowhere
   std::unique_ptr<ParityWriter> parity_;  // absent: no host keeps parity
   std::optional<HostPartWriter> writer_;  // on the first rank of a host
-  Words words_;
+  CopyExchange exchange_;
   std::optional<Pending> pending_;
   std::string newest_, older_;  // the last checkpoints that were committed, on this host
   int64_t newest_step_ = -1;

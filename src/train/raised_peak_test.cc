@@ -62,8 +62,8 @@ MfuRun train_below(double at_start, std::optional<double> later) {
         }).value();
     const Result<TrainEnd> end = trainer.run({});
     TRIREME_CHECK(end.ok(), end.error().message);
-    run.peak_flops = trainer.peak_flops();
-    run.raised = trainer.raised_peak();
+    run.peak_flops = trainer.ceiling().flops_per_s();
+    run.raised = trainer.ceiling().raised();
   });
   return run;
 }

@@ -14,6 +14,9 @@ struct SaveIntervals {
   int64_t agree_after = 1;
 };
 
+// True after each `every`th step; 0: never.
+inline bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
+
 // When a tier is saved. All ranks hold the same one: a number that is configured never changes, and
 // one that is "auto" changes only when all ranks set it.
 class SaveSchedule {

@@ -4,17 +4,15 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "models/decoder.h"
-#include "models/sampling.h"
 #include "optim/lr_schedule.h"
 #include "tokenizer/tokenizer.h"
 #include "train/best_saves.h"
 #include "train/checkpoint_saver.h"
+#include "train/compute_ceiling.h"
 #include "train/corruption_checks.h"
 #include "train/engine.h"
 #include "train/loss_spike.h"
@@ -24,6 +22,7 @@
 #include "train/rank_agreement.h"
 #include "train/save_schedule.h"
 #include "train/step_meter.h"
+#include "train/text_samples.h"
 #include "train/trace.h"
 #include "train/train_position.h"
 #include "train/validation_watch.h"
@@ -41,10 +40,8 @@ struct TrainerParts {
   const TokenSource* train = nullptr;       // for counting epochs; absent: they are not counted
   // The best validation among the checkpoints that the run directory already holds.
   Validation kept_best = {};
-  // The ceiling by which MFU is computed: measured, and raised by every step that beats it.
+  // Those of ComputeCeiling.
   double peak_flops = 0.0;
-  // Measures the ceiling again, after a step has beaten it; absent: the rate of the step becomes
-  // the ceiling.
   std::function<double()> measure_peak = {};
   const std::atomic<int>& stop_signals;  // 1: finish the step, save and stop
   // Checked in addition to the signals; absent: never.
@@ -80,8 +77,7 @@ class Trainer {
  public:
   // `request` says what a checkpoint of a position contains beside the tensors, and where it goes.
   static Result<Trainer> make(TrainerParts parts, CheckpointSaver::MakeRequest request);
-  double peak_flops() const { return parts_.peak_flops; }
-  const std::optional<RaisedPeak>& raised_peak() const { return raised_peak_; }
+  const ComputeCeiling& ceiling() const { return ceiling_; }
 
   // Trains from `position` to the last step, or until it is stopped. If a save for which training
   // waits fails, or the last one, the run fails.
@@ -108,22 +104,12 @@ class Trainer {
 
   Result<TrainEnd> run_steps();
 
-  // Moves the position to the next batch without samples that are left out, and reports the skip.
-  void skip_left_out();
-  StepReport run_step();
-  void divide_time(double saving_s, StepReport& report);
-  void count_mfu(StepReport& report);
-  // A step has computed faster than the ceiling.
-  void raise_peak(int64_t step, double flops_per_s);
-  // The gradient of a part of the coming step, if its noise is to be measured.
-  std::optional<GradNorm> measure_small_batch();
+  void tell(const std::string& message) const;
   void tell_step(const StepReport& report);
-  std::optional<double> epoch() const;
   void evaluate();
   // Ends the run after run.stop_patience, with a checkpoint of the last step.
   Result<TrainEnd> settle();
-  void sample();
-  void tell_of_samples(const std::string& sentence);  // each sentence once
+  void write_sample();
   void count_histograms(int64_t valid_tokens);
   // An error if the run has diverged and cannot recover.
   Status check_progress(const StepReport& report);
@@ -133,15 +119,28 @@ class Trainer {
   bool should_stop_after(int64_t step) const;
   // Returns true if a checkpoint follows the last step.
   bool saves_next() const;
+
+  // In trainer_step.cc.
+  StepReport run_step();
+  // Moves the position to the next batch without samples that are left out, and reports the skip.
+  void skip_left_out();
   uint64_t next_batch(uint64_t first_sample) const;
   // First sample of the next step, if nothing runs between this step and the next.
   std::optional<uint64_t> next_sample_after(int64_t step) const;
+  // The gradient of a part of the coming step, if its noise is to be measured.
+  std::optional<GradNorm> measure_small_batch();
+  void divide_time(double saving_s, StepReport& report);
+  void report_result(const StepResult& result, StepReport& report) const;
+  void report_speed(StepReport& report);
+  void advance_position(StepReport& report);
+  std::optional<double> epoch() const;
 
   // In trainer_saves.cc.
   // Saves a checkpoint if a schedule or the last validation asks for it.
   Status save_if_wanted();
-  // Waits for the disk, or leaves the writing to a thread beside training.
-  Status save_checkpoint(bool waits);
+  // Waits for the disk, or leaves the writing to a thread beside training. A save that fails ends
+  // the run only if it is the last one.
+  Status save_checkpoint(bool is_last);
   Status save_last_checkpoint();  // Runtime error if the last step has no checkpoint
   bool saves_in_memory_after(int64_t step) const;
   void begin_memory_checkpoint();
@@ -156,10 +155,8 @@ class Trainer {
   std::unique_ptr<MemorySaver> memory_saver_;  // absent: no checkpoints are kept in memory
   std::unique_ptr<CorruptionChecks> checks_;
   LrSchedule schedule_;
-  Frame decoder_params_;
-  std::unique_ptr<Decoder> decoder_;
-  std::set<std::string> told_of_samples_;
-  bool stop_ = false;  // some rank was asked to stop
+  std::unique_ptr<TextSamples> samples_;  // absent: none are written
+  bool stop_ = false;                     // some rank was asked to stop
   TrainPosition position_;
   std::vector<double> step_seconds_;
   double last_loss_ = 0.0;
@@ -171,8 +168,7 @@ class Trainer {
   BestSaves best_saves_;
   SaveSchedule disk_saves_, memory_saves_;
   MemoryReport told_memory_{.step = -1};  // so what a former epoch has told ends with it
-  std::optional<RaisedPeak> raised_peak_;
-  int num_peaks_measured_ = 0;               // since the start
+  ComputeCeiling ceiling_;
   int64_t agree_at_ = 0;                     // step
   double compute_s_ = 0.0;                   // of the steps since ranks have agreed
   double exposed_s_ = 0.0, bubble_s_ = 0.0;  // likewise

@@ -19,23 +19,22 @@ Status Trainer::save_if_wanted() {
   const bool is_wanted = disk_saves_.is_due(position_.step) ||
                          best_saves_.wants(position_, saver_->last_failed_step());
   if (!is_wanted) return Done{};
-  return save_checkpoint(is_last || !parts_.plan.takes_snapshots);
+  return save_checkpoint(is_last);
 }
 
-Status Trainer::save_checkpoint(bool waits) {
+Status Trainer::save_checkpoint(bool is_last) {
   if (saved_step_ == position_.step) return Done{};
   if (!std::isfinite(last_loss_)) {  // saving would remove a checkpoint that is still good
-    for (RunObserver* observer : parts_.observers) {
-      observer->on_message(
-          fmt::format("step {}: not saved: the loss is not finite", position_.step));
-    }
+    tell(fmt::format("step {}: not saved: the loss is not finite", position_.step));
     return Done{};
   }
   best_saves_.note_save(position_, saver_->last_failed_step());
-  if (waits) {
+  if (is_last) {
     TRIREME_TRY_DONE(saver_->save(position_));
-  } else {
+  } else if (parts_.plan.takes_snapshots) {
     saver_->start(position_);
+  } else {
+    saver_->try_save(position_);
   }
   saved_step_ = position_.step;
   disk_saves_.note_save(position_.step);

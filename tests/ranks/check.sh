@@ -28,7 +28,7 @@ if [[ -w $cgroup/cpu.max || -w $cgroup/cpu.cfs_quota_us ]]; then
   "${check[@]}" --ranks 3 --out "$folder/slow" >"$folder/text" 2>"$folder/log" &
   job=$!
   for ((i = 0; i < 200; i++)); do
-    pids=($(pgrep -P $job | sort -n))
+    pids=($(ranks_of $job))
     ((${#pids[@]} == 3)) && break
     sleep 0.005
   done

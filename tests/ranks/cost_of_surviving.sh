@@ -3,8 +3,9 @@
 # memory after every step and in each run one on disk beside training, against plain `trireme train`
 # of the same configuration. (On one host there is no parity, and the checks for silent corruption
 # are off by default.) The two take turns, so a machine that becomes slower changes both.
-# Each pair gives the ratio of their median steps from step 4 on, and the time by which the one save
-# on disk has made the run longer: the sum of all steps, less their number times the median. The
+# Each pair gives the ratio of their median steps from step 4 to the save on disk, and the time by
+# which this save has made the run longer: the sum of all steps, less their number times the median.
+# (Steps after it are not in the median, because writing beside them would count twice.) The
 # median ratio, with one save on disk an hour (the longest interval of checkpoint.every = "auto"),
 # is at most 1.02. Pairs in which others took more than 3 % of the cores do not count.
 # By hand. Usage: cost_of_surviving.sh TRIREME CONFIGS [PAIRS] [STEPS] [SHAPE:RANKS...]
@@ -22,8 +23,8 @@ cores=$(nproc)
 failed=0
 counted=0
 
-# runs train|launch SHAPE RANKS: prints the mean and the median of its steps in ms, and the share of
-# the cores that others took.
+# runs train|launch SHAPE RANKS: prints the mean of its steps and the median of those before the
+# save in ms, and the share of the cores that others took.
 runs() {
   local sequences sets=(--set checkpoint.every=0)
   sequences=$(sed -nE 's/^global_sequences = //p' "$configs/bench-$2.toml")
@@ -48,16 +49,19 @@ runs() {
       print 1 - (a[5] - b[5] + a[6] - b[6] + 100 * ($1 + $2)) / all
     }' "$folder/times")
   grep '"event":"train"' "$folder/run/metrics.jsonl" |
-    sed -E 's/.*"step":([0-9]+),.*"time":([0-9.]+).*/\1 \2/' | awk -v others="$others" '
+    sed -E 's/.*"step":([0-9]+),.*"time":([0-9.]+).*/\1 \2/' |
+    awk -v others="$others" -v save=$((steps * 2 / 3)) '
       $1 == 3 { first = last = $2 }
-      $1 > 3 { d[++n] = $2 - last; last = $2 }
+      $1 > 3 && $1 <= save { d[++n] = $2 - last }
+      $1 > 3 { ++all; last = $2 }
       END {
         for (i = 2; i <= n; i++) {
           t = d[i]
           for (j = i - 1; j > 0 && d[j] > t; j--) d[j + 1] = d[j]
           d[j + 1] = t
         }
-        printf "%.1f %.1f %.3f\n", 1e3 * (last - first) / n, 1e3 * d[int((n + 1) / 2)], others
+        median = (d[int((n + 1) / 2)] + d[int(n / 2) + 1]) / 2
+        printf "%.1f %.1f %.3f\n", 1e3 * (last - first) / all, 1e3 * median, others
       }'
 }
 median() {

@@ -4,12 +4,11 @@
 set -uo pipefail
 trireme=$1
 configs=$2
-folder=$(mktemp -d)
+. "$(dirname "$0")/job_folder.sh"
 mkdir "$folder/disk"
 cgroup=/sys/fs/cgroup/memory/trireme-injected
 [[ -f /sys/fs/cgroup/cgroup.controllers ]] && cgroup=/sys/fs/cgroup/trireme-injected
 trap 'umount "$folder/disk" 2>/dev/null; rmdir $cgroup 2>/dev/null; rm -rf "$folder"' EXIT
-failed=0
 run=("$trireme" launch "$configs/tiny-gpt2.toml" --ranks 2 --set run.threads_per_rank=1
      --set checkpoint.every=10 --set checkpoint.keep=1)
 
@@ -63,7 +62,9 @@ if mkdir $cgroup 2>/dev/null; then
   limit=$cgroup/memory.limit_in_bytes
   [[ -f $limit ]] || limit=$cgroup/memory.max
   begin oom
-  for pid in $(pgrep -P $agent) $agent; do echo "$pid" >$cgroup/cgroup.procs; done
+  for pid in $(ranks_of $agent) $(agent_of $agent) $agent; do
+    echo "$pid" >$cgroup/cgroup.procs
+  done
   echo 1000 >"/proc/$(pid_of 1)/oom_score_adj"
   echo $((96 << 20)) >"$limit"
   (echo $BASHPID >$cgroup/cgroup.procs; head -c 95M /dev/zero | tail -c 94M >/dev/null)

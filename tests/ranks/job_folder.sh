@@ -5,6 +5,15 @@ failed=0
 trap 'rm -rf "$folder"' EXIT
 fail() { echo "FAILED: $*"; failed=1; }
 
+# A launcher keeps an agent, whose children are the ranks of this host.
+# agent_of LAUNCHER, ranks_of LAUNCHER: their processes, the ranks in the order of their starts.
+agent_of() { pgrep -P "$1" | head -n 1; }
+ranks_of() {
+  local agent
+  agent=$(agent_of "$1")
+  [[ -z $agent ]] || pgrep -P "$agent" | sort -n
+}
+
 # All numbers of all steps of a job.
 numbers() {
   grep '"event":"train"' "$folder/$1/metrics.jsonl" | grep -oE '"(step|loss|grad_norm)":[^,]*'

@@ -17,7 +17,7 @@ start() {
     compgen -G "$folder/$1/checkpoints/step-*/index.json" >/dev/null && break
     sleep 0.05
   done
-  pids=($(pgrep -P $agent | sort -n))
+  pids=($(ranks_of $agent))
 }
 # Waits up to ten seconds for a process.
 ends() {
@@ -63,10 +63,15 @@ kill "${burners[@]}"
 grep -qE '"cores_taken_by_others": 0\.[1-8]' "$folder/busy/summary.json" ||
   fail "beside busy programs: $(grep cores_taken "$folder/busy/summary.json")"
 
-start orphaned
+start orphaned --set checkpoint.memory_every=1
 kill -KILL $agent
 for pid in "${pids[@]}"; do ends "$pid" || fail "rank $pid has outlived its agent"; done
 wait $agent 2>/dev/null
+for ((i = 0; i < 200; i++)); do
+  compgen -G "/dev/shm/trireme-*-$agent-*" >/dev/null || break
+  sleep 0.05
+done
+((i < 200)) || fail "a launcher that was killed leaves its folder in memory"
 start orphaned --resume auto
 for ((i = 0; i < 200; i++)); do
   grep -q 'resumed after step' "$folder/log" && break

@@ -66,11 +66,23 @@ compgen -G "/dev/shm/trireme-*-$agent-*" >/dev/null && fail "the folder in memor
 cmp -s <(numbers calm) <(numbers lost) || fail "a lost rank has changed the numbers"
 [[ $(weights calm) == "$(weights lost)" ]] || fail "a lost rank has changed the weights"
 
-# A killed agent leaves no rank behind.
+# The agent is killed: the ranks of its mpirun die, and another agent starts all of them again. A
+# killed launcher leaves no rank behind.
 "${run[@]}" --resume auto --out "$folder/lost" 2>>"$folder/log" &
 agent=$!
 for ((i = 0; i < 500; i++)); do
   grep -q '"state":"running"' <("$trireme" status "$folder/lost" --json) && break
+  sleep 0.02
+done
+rank=$(pid_of_rank lost 1)
+before=$(restarts lost)
+kill -KILL "$(agent_of $agent)"
+for ((i = 0; i < 500; i++)); do (($(restarts lost) > before)) && break; sleep 0.02; done
+((i < 500)) || fail "the run has not resumed after its agent was killed"
+kill -0 "$rank" 2>/dev/null && fail "a rank of the killed agent lives"
+grep -q 'lost its agent' "$folder/log" || fail "the lost agent is not told"
+for ((i = 0; i < 250; i++)); do
+  [[ $(pid_of_rank lost 1) != "$rank" && -n $(pid_of_rank lost 1) ]] && break
   sleep 0.02
 done
 rank=$(pid_of_rank lost 1)

@@ -9,11 +9,9 @@ set -uo pipefail
 trireme=$(realpath "$1")
 configs=$2 turns=${3:-3} steps=${4:-8}
 (($(nproc) >= 2)) && command -v taskset >/dev/null || { echo "skipped: no two cores"; exit 77; }
-folder=$(mktemp -d)
+. "$(dirname "$0")/job_folder.sh"
 loop=
 trap '[[ -z $loop ]] || kill "$loop" 2>/dev/null; rm -rf "$folder"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
 # The step of a plan or of a summary, where it is the median without the first two steps.
 step_s() { grep -oE '"step_s": *[0-9.e-]+' | grep -oE '[0-9.e-]+$' | head -1; }
 median() { sort -g | awk '{x[NR] = $1} END {print x[int((NR + 1) / 2)]}'; }
@@ -88,7 +86,7 @@ train() {  # train PLAN: adds its step to those of the plan
   local agent=$! pids=() i pid rank
   for ((i = 0; i < 500 && ${#pids[@]} < 2; i++)); do
     pids=()
-    for pid in $(pgrep -P $agent); do  # the agent has other children, too
+    for pid in $(ranks_of $agent); do  # the agent has other children, too
       rank=$(tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | sed -n 's/^TRIREME_RANK=//p')
       [[ -z $rank ]] || pids[rank]=$pid
     done

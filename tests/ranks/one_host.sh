@@ -7,7 +7,7 @@
 set -uo pipefail
 program=$1
 source "${0%/*}/mpirun.sh" "$1" "$2"
-turns=${3:-5}
+turns=${3:-25}
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 

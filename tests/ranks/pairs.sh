@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # DualPipe's pairs on two hosts with a slow link between them: ranks that share experts hide most of
-# what travels inside their layers behind the other direction, and no number changes. Prints the
-# medians of pairs of runs in turns. Runs for some minutes; the machine should do nothing else.
+# what travels inside their layers behind the other direction, and no number changes. Every token
+# visits both experts, so no rank has more rows than the other one. Prints the medians of pairs of
+# runs in turns, and the predicted times. Runs for some minutes; the machine should do nothing else.
 # Usage: pairs.sh TRIREME CONFIGS [RANKS_OF_A_HOST [RATE [RUNS [SETTING...]]]]
 # Exit code 77: skipped.
 set -uo pipefail
@@ -12,8 +13,9 @@ make_namespaces 2 "$rate" || exit 77
 
 schedule=dualpipev
 ((of_host > 1)) && schedule=dualpipe
-settings=(run.steps=8 run.threads_per_rank=1 model.layers=4 model.d_model=256 model.d_ff=512
-          model.seq_len=128 batch.global_sequences=32 batch.micro_sequences=1
+settings=(run.steps=4 run.threads_per_rank=1 model.layers=4 model.d_model=512 model.d_ff=1024
+          model.experts=2 model.top_k=2 model.shared_experts=2 model.seq_len=256
+          batch.global_sequences=32 batch.micro_sequences=1
           "parallel.schedule=$schedule" "parallel.pp=$of_host" parallel.dp=2 parallel.ep=2
           parallel.order=tp,pp,cp,dp "${@:6}")
 options=()
@@ -25,10 +27,10 @@ run() {  # NAME PAIR
     --hosts "${hosts[0]}:$of_host,${hosts[1]}:$of_host" --listen "$gateway" --out "$folder/$1" \
     "${options[@]}" --set "parallel.pair=$2" >>"$folder/log" 2>&1 || fail "the run with pair = $2"
 }
-# part NAME KEY: a part of the measured step of the first rank, in milliseconds.
+# part NAME KIND KEY: a part of the measured or predicted step of the first rank, in milliseconds.
 part() {
-  tr -d ' \n' <"$folder/$1/summary.json" | grep -oE '"time":[{].*' | head -1 |
-    sed -E 's/.*"measured":([{].*)/\1/' | grep -oE "\"$2\":[0-9.e-]+" | head -1 |
+  tr -d ' \n' <"$folder/$1/summary.json" | grep -oE '"time":[{]"predicted".*' | head -1 |
+    grep -oE "\"$2\":[{].*" | grep -oE "\"$3\":[0-9.e-]+" | head -1 |
     awk -F: '{printf "%.2f\n", 1000 * $2}'
 }
 median() { sort -g | awk '{x[NR] = $1} END {print x[int((NR + 1) / 2)]}'; }
@@ -36,9 +38,11 @@ median() { sort -g | awk '{x[NR] = $1} END {print x[int((NR + 1) / 2)]}'; }
 for ((i = 0; i < runs; i++)); do
   for pair in false true; do
     run $pair $pair
-    echo "pair = $pair: step $(part $pair step) ms, exposed ep $(part $pair ep) ms"
-    part $pair step >>"$folder/step.$pair"
-    part $pair ep >>"$folder/ep.$pair"
+    echo "pair = $pair: step $(part $pair measured step) ms, exposed ep" \
+      "$(part $pair measured ep) ms; predicted $(part $pair predicted step) and" \
+      "$(part $pair predicted ep) ms"
+    part $pair measured step >>"$folder/step.$pair"
+    part $pair measured ep >>"$folder/ep.$pair"
   done
   cmp -s <(numbers false) <(numbers true) || fail "pairs change the numbers"
 done

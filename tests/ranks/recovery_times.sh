@@ -3,7 +3,8 @@
 # 99th percentile over many kills. After each step there is a checkpoint in memory. It fails if a
 # kill is not survived, if more than a step is done again, or if the medians exceed 1 s from the
 # death to the end of the first step or 0.1 s from the detection to the new epoch.
-# Usage: recovery_times.sh TRIREME CONFIGS [KILLS] [RANKS...]
+# With agent:RANKS, the agent is killed instead, and all its ranks with it.
+# Usage: recovery_times.sh TRIREME CONFIGS [KILLS] [RANKS|agent:RANKS...]
 set -uo pipefail
 trireme=$1
 configs=$2
@@ -12,7 +13,8 @@ shift 3
 . "$(dirname "$0")/job_folder.sh"
 restarts() { grep -c '"event":"restart"' "$folder/run/metrics.jsonl" 2>/dev/null || true; }
 
-for ranks in "${@:-4}"; do
+for case in "${@:-4}"; do
+  ranks=${case#agent:}
   rm -rf "$folder/run" "$folder/deaths"
   "$trireme" launch "$configs/tiny-gpt2.toml" --ranks "$ranks" --set run.threads_per_rank=1 \
     --set checkpoint.memory_every=1 --set checkpoint.every=100 --set checkpoint.keep=2 \
@@ -25,7 +27,8 @@ for ranks in "${@:-4}"; do
   done
   for ((kill = 1; kill <= kills; kill++)); do
     sleep "0.$(printf '%03d' $((200 + RANDOM % 300)))"
-    pids=($(pgrep -P $agent))
+    pids=($(ranks_of $agent))
+    [[ $case == agent:* ]] && pids=($(agent_of $agent))
     ((${#pids[@]} > 0)) || break
     echo "$EPOCHREALTIME" >>"$folder/deaths"
     kill -KILL "${pids[RANDOM % ${#pids[@]}]}"
@@ -36,7 +39,7 @@ for ranks in "${@:-4}"; do
   (($(restarts) == kills)) || { tail -n 3 "$folder/log"; fail "$(restarts) recoveries of $kills"; }
   grep '"event":"restart"' "$folder/run/metrics.jsonl" | paste -d' ' - "$folder/deaths" \
     >"$folder/restarts"
-  line="$ranks ranks, $(restarts) kills, ms (median / p99)"
+  line="$case ranks, $(restarts) kills, ms (median / p99)"
   for time in detected step epoch join state first_step; do
     times=$(awk -v name="$time" '
       function value(key, text) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A storm of failures changes no number (`trireme chaos`): ranks are killed and stopped, and the
-# newest checkpoint is damaged, at random moments. Losses, gradient norms, weights and the state of
-# the optimizer are bit for bit those of a run that nobody has disturbed.
+# A storm of failures changes no number (`trireme chaos`): ranks are killed and stopped, the agent
+# is killed, and the newest checkpoint is damaged, at random moments. Losses, gradient norms,
+# weights and the state of the optimizer are bit for bit those of a run that nobody has disturbed.
 # Usage: storm.sh TRIREME CONFIGS [FAULTS] [SEED]
 set -uo pipefail
 trireme=$1
@@ -24,9 +24,16 @@ storm() {
   for key in survived redone_steps effective predicted; do
     grep -m1 -E "^  \"$key\": [0-9]" "$folder/json" || fail "$1: no $key"
   done
+  for kind in ${3//,/ }; do
+    grep -q "\"kind\": \"$kind\"" "$folder/json" || fail "$1: no $kind among $2 faults"
+  done
   ((failed == 0)) || cat "$folder/json" "$folder/log"
 }
-storm ranks "$faults" kill,stop,flip $((100 + steps_per_fault * faults))
+storm ranks "$faults" kill,stop,flip,agent $((100 + steps_per_fault * faults))
+# Three of four faults kill a rank, or all of them with their agent.
+kills=$(grep -cE '"kind": "(kill|flip|agent)"' "$folder/json")
+echo "$kills kills"
+((kills >= faults * 2 / 3)) || fail "$kills kills among $faults faults"
 # A host is cut off, and the disk is full. Only root can do so.
 if ((EUID == 0)) && unshare -n true 2>/dev/null && command -v ip >/dev/null; then
   storm machine 2 partition,disk 300

@@ -45,7 +45,7 @@ grep -q 'epoch 2' "$folder/log" && fail "a run without data is started again"
 agent=$!
 for loss in 1 2; do
   reaches $((30 * loss)) shrunk
-  pids=($(pgrep -P $agent | sort -n))
+  pids=($(ranks_of $agent))
   kill -KILL "${pids[0]}"
   for ((i = 0; i < 200; i++)); do (($(restarts shrunk) == loss)) && break; sleep 0.02; done
 done
@@ -60,7 +60,7 @@ cmp -s <(numbers calm) <(numbers shrunk) || fail "fewer ranks have other numbers
 "${run[@]}" --ranks 2 --on-loss shrink --layouts same --out "$folder/same" 2>"$folder/log" &
 agent=$!
 reaches 10 same
-pids=($(pgrep -P $agent | sort -n))
+pids=($(ranks_of $agent))
 kill -KILL "${pids[0]}"
 wait $agent
 code=$?
@@ -78,8 +78,8 @@ newest_in_memory() {  # that is committed; the loss may have left a later one un
 agent=$!
 for loss in 1 2; do
   reaches $((40 * loss)) memory
-  pids=($(pgrep -P $agent | sort -n))
-  kill -STOP $agent
+  pids=($(ranks_of $agent))
+  kill -STOP "$(agent_of $agent)"
   kill -KILL "${pids[loss - 1]}"
   if ((loss == 2)); then
     sleep 0.5  # the other rank may be about to commit a checkpoint
@@ -89,7 +89,7 @@ for loss in 1 2; do
         2>/dev/null
     done
   fi
-  kill -CONT $agent
+  kill -CONT "$(agent_of $agent)"
   for ((i = 0; i < 200; i++)); do (($(restarts memory) == loss)) && break; sleep 0.02; done
 done
 grep -q '"redone_steps":[01],"ms"' "$folder/memory/metrics.jsonl" ||
@@ -109,7 +109,7 @@ if mount -t tmpfs -o size=14m tmpfs "$folder/disk" 2>/dev/null; then
   agent=$!
   reaches 10 disk/run
   dd if=/dev/zero of="$folder/disk/full" bs=64k 2>/dev/null
-  pids=($(pgrep -P $agent | sort -n))
+  pids=($(ranks_of $agent))
   kill -KILL "${pids[1]}"
   for ((i = 0; i < 500; i++)); do
     grep -q 'has no checkpoint' <(sed '1,/epoch 2 resumes/d' "$folder/log") && break
@@ -131,7 +131,7 @@ for ((i = 0; i < 200; i++)); do
 done
 "$trireme" status "$folder/asked" --watch >"$folder/watched" &
 watcher=$!
-pids=($(pgrep -P $agent | sort -n))
+pids=($(ranks_of $agent))
 kill -KILL "${pids[1]}"
 for ((i = 0; i < 200; i++)); do grep -q 'epoch 2 resumes' "$folder/log" && break; sleep 0.005; done
 for ((i = 0; i < 200; i++)); do

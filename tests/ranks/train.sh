@@ -26,7 +26,8 @@ check() {  # ranks, model, settings: threads and processes have the same numbers
     echo "OTHER NUMBERS: $count ranks $*"; failed=1
   fi
 }
-# The cases cover dp, pp, tp, cp, schedules, ZeRO stages and recomputations.
+# The cases cover dp, pp, tp, cp, schedules, ZeRO stages, recomputations, and a tied table at places
+# with degrees of their own.
 set_all() { local key; for key in "$@"; do printf -- '--set\n%s\n' "$key"; done; }
 layout=0
 while read -r -u 3 count settings; do  # mpirun reads standard input
@@ -49,6 +50,10 @@ done 3<<'LAYOUTS'
 4 parallel.pp=2 parallel.dp=2 parallel.schedule=gpipe parallel.zero=3
 4 parallel.pp=4 parallel.schedule=zb_h2
 LAYOUTS
+by_place=(--set parallel.pp=2 --set parallel.dp=2 --set parallel.stage_dp=1,2
+          --set parallel.order=tp,cp,dp,pp)
+check 3 gpt2 "${by_place[@]}"
+check 4 gpt2 "${by_place[@]}" --set parallel.tp=2 --set parallel.stage_tp=2,1 --set parallel.zero=1
 check 2 moe --set parallel.dp=2 --set parallel.ep=2
 check 4 moe --set parallel.dp=4 --set parallel.ep=2 --set parallel.zero=3 \
   --set model.capacity_factor=1.0

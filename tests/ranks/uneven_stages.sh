@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Stages with their own numbers of ranks (parallel.stage_dp, stage_tp) as processes of `trireme
-# launch`: they have the numbers of threads, also after ranks of both stages were killed. With fewer
-# ranks the job ends and says why. Usage: uneven_stages.sh TRIREME CONFIGS
+# Stages with their own numbers of ranks (parallel.stage_dp, stage_tp) and a table that both ends
+# hold, as processes of `trireme launch`: they have the numbers of threads, also after ranks of both
+# stages were killed. With fewer ranks the job ends and says why.
+# Usage: uneven_stages.sh TRIREME CONFIGS
 set -uo pipefail
 trireme=$1
 configs=$2
@@ -10,12 +11,12 @@ configs=$2
 steps=90
 run=("$configs/tiny-llama.toml" --set run.threads_per_rank=1 --set run.reproducible=layout
      --set checkpoint.every=5 --set checkpoint.keep=2 --set run.steps=$steps --set model.layers=3
-     --set model.tied_head=false --set batch.global_sequences=4 --set parallel.pp=2
+     --set model.tied_head=true --set batch.global_sequences=4 --set parallel.pp=2
      --set parallel.dp=2 --set parallel.stage_dp=2,1 --set parallel.order=tp,cp,dp,pp)
 # kill_rank NUMBER OUT STEP: kills a rank of the agent once the run has done the step.
 kill_rank() {
   reaches "$3" "$2"
-  pids=($(pgrep -P $agent | sort -n))
+  pids=($(ranks_of $agent))
   ((${#pids[@]} == 3)) || fail "${#pids[@]} ranks of 3"
   kill -KILL "${pids[$1]}"
 }

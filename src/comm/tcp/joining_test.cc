@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <mutex>
 #include <thread>
 
@@ -275,6 +276,49 @@ TEST(TcpLink, TruncatedOversizedAndForeignFramesBreakIt) {
     EXPECT_NE(read_bytes(news_frame(1, length)).why.find("bytes of"), std::string::npos) << length;
   }
   EXPECT_NE(read_bytes(repeated(500, 'G')).why.find("not one of Trireme"), std::string::npos);
+}
+
+// Keeps what a link writes; nothing arrives.
+class WrittenBytes : public ByteStream {
+ public:
+  explicit WrittenBytes(std::vector<std::byte>& written) : written_(written) {}
+  int64_t write(std::span<const iovec> parts) override {
+    int64_t bytes = 0;
+    for (const iovec& part : parts) {
+      const auto* const begin = static_cast<const std::byte*>(part.iov_base);
+      written_.insert(written_.end(), begin, begin + part.iov_len);
+      bytes += int64_t(part.iov_len);
+    }
+    return bytes;
+  }
+  int64_t read(std::span<const iovec>) override { return 0; }
+  std::string peer() const override { return "nobody"; }
+
+ private:
+  std::vector<std::byte>& written_;
+};
+
+// Two ranks exchange long payloads. Once the peer has accepted the payload of this rank, this rank
+// can still accept that of the peer, and says so before it writes its own.
+TEST(TcpLink, AnAnswerGoesBeforeThePayloadThatWasAcceptedMeanwhile) {
+  std::vector<std::byte> written;
+  TcpLink link(1, 1, std::make_unique<WrittenBytes>(written));
+  const std::vector<std::byte> payload(size_t(3 * kTcpSegmentBytes));
+  Transfer transfer{.is_send = true, .bytes = int64_t(payload.size()), .source = payload.data()};
+  TcpMessage message{.transfer = &transfer, .is_accepted = true};
+  link.send_payload(message);
+  EXPECT_TRUE(link.has_output());
+  EXPECT_FALSE(link.flush());
+  EXPECT_TRUE(written.empty());
+  link.send({.kind = FrameKind::Accept}, {});
+  while (link.flush()) {
+  }
+  EXPECT_TRUE(message.is_done);
+  EXPECT_FALSE(link.has_output());
+  ASSERT_EQ(written.size(), payload.size() + 4 * sizeof(TcpFrame));
+  TcpFrame first;
+  std::memcpy(&first, written.data(), sizeof first);
+  EXPECT_EQ(first.kind, FrameKind::Accept);
 }
 
 // Heads and bodies: nothing of a damaged frame reaches its receiver.

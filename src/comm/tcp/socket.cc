@@ -19,6 +19,9 @@
 namespace trireme {
 namespace {
 
+// Bytes that a socket takes before it has sent those before them. An answer to the peer waits
+// behind these.
+constexpr int kMostUnsentBytes = 128 << 10;
 constexpr auto kRetryEvery = std::chrono::milliseconds(20);
 
 Error socket_error(const std::string& what, int number) {
@@ -183,6 +186,7 @@ Status receive_all(const Socket& socket, std::span<std::byte> bytes, Deadline de
 }
 
 void prepare_for_messages(const Socket& socket, double silence_s) {
+  set(socket.fd(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, kMostUnsentBytes);
   set(socket.fd(), IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket.fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket.fd(), IPPROTO_TCP, TCP_KEEPIDLE, 1);

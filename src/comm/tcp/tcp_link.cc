@@ -28,6 +28,7 @@ TcpLink::TcpLink(int peer, uint64_t epoch, std::unique_ptr<ByteStream> stream)
       stream_(std::move(stream)),
       has_checksums_(stream_->leaves_host()) {
   out_.reserve(kOutBytes);
+  accepted_.reserve(kSends);
   sends_.reserve(kSends);
   orphan_.reserve(size_t(kTcpSegmentBytes));
   in_.resize(size_t(kBufferBytes));
@@ -50,9 +51,10 @@ void TcpLink::send(TcpFrame frame, Bytes body, Bytes more_body) {
   }
 }
 
-void TcpLink::send_payload(TcpMessage& message) { sends_.push_back(&message); }
+void TcpLink::send_payload(TcpMessage& message) { accepted_.push_back(&message); }
 
 void TcpLink::forget(TcpMessage& message) {
+  std::erase(accepted_, &message);
   std::erase(sends_, &message);
   if (landing_ == &message) landing_ = nullptr;
   if (segment_of_ != &message) return;
@@ -114,6 +116,8 @@ bool TcpLink::write_some() {
 bool TcpLink::flush() {
   bool moved = false;
   for (int turn = 0; turn < kMostTurns && write_some(); ++turn) moved = true;
+  sends_.insert(sends_.end(), accepted_.begin(), accepted_.end());
+  accepted_.clear();
   return moved;
 }
 

@@ -41,12 +41,15 @@ class TcpLink {
 
   // Sends a frame. Its body is copied.
   void send(TcpFrame frame, Bytes body, Bytes more_body = {});
-  // Sends the payload of an accepted message. Sets is_done once nothing of it is needed any more.
+  // Sends the payload of an accepted message, from the second call of flush() on. Before that, the
+  // caller may accept messages of the peer: its answer would wait behind the payload, and the two
+  // directions of an exchange would take turns. Sets is_done once nothing of the message is needed
+  // any more.
   void send_payload(TcpMessage& message);
   // The memory of the message may no longer be used.
   void forget(TcpMessage& message);
   bool has_output() const {
-    return segment_left_ > 0 || out_begin_ < out_.size() || !sends_.empty();
+    return segment_left_ > 0 || out_begin_ < out_.size() || !sends_.empty() || !accepted_.empty();
   }
 
   // Both do what is possible without waiting, and return true if bytes have moved.
@@ -75,7 +78,8 @@ class TcpLink {
 
   std::vector<std::byte> out_;  // short frames; those before out_begin_ are written
   size_t out_begin_ = 0;
-  std::vector<TcpMessage*> sends_;  // in turns; the first one sends the next segment
+  std::vector<TcpMessage*> accepted_;  // since the last flush()
+  std::vector<TcpMessage*> sends_;     // in turns; the first one sends the next segment
   TcpFrame segment_head_;
   TcpMessage* segment_of_ = nullptr;
   const std::byte* segment_ = nullptr;
