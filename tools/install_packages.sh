@@ -15,11 +15,29 @@ demo=(bible-kjv bible-kjv-text r-cran-janeaustenr)
 large=(dict-gcide)  # Webster 1913, for make demo LARGE=1
 measure=(iproute2 iperf3)  # tests/ranks/bandwidth.sh
 
+# Takes scikit-learn's digits (57 KB) out of Debian's package (2 MB), for configs/digits.toml and
+# tests/e2e/digits_test.sh, which is skipped without them.
+fetch_digits() {
+  local build inside=./usr/lib/python3/dist-packages/sklearn/datasets/data/digits.csv.gz
+  build=$(dirname "$(realpath "$0")")/../build
+  [[ -f $build/digits.csv.gz ]] && return
+  local folder
+  folder=$(mktemp -d)
+  if (cd "$folder" && apt-get download -q python3-sklearn &&
+      dpkg-deb --fsys-tarfile python3-sklearn_*.deb | tar -xO "$inside" >digits.csv.gz) >&2; then
+    mkdir -p "$build" && mv "$folder/digits.csv.gz" "$build/"
+  else
+    echo "install_packages.sh: no package with the digits, so their test is skipped" >&2
+  fi
+  rm -rf "$folder"
+}
+
 wanted=()
+has_tests=
 for group in "$@"; do
   case $group in
     build) wanted+=("${build[@]}") ;;
-    test) wanted+=("${build[@]}" "${test[@]}") ;;
+    test) wanted+=("${build[@]}" "${test[@]}"); has_tests=1 ;;
     demo) wanted+=("${build[@]}" "${demo[@]}") ;;
     large) wanted+=("${large[@]}") ;;
     measure) wanted+=("${build[@]}" "${measure[@]}") ;;
@@ -34,7 +52,10 @@ for package in "${wanted[@]}"; do
   state=$(dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null || true)
   [[ $state == ii* ]] || missing+=("$package")
 done
-((${#missing[@]})) || exit 0
+if ((${#missing[@]} == 0)); then
+  [[ -z $has_tests ]] || fetch_digits
+  exit 0
+fi
 
 echo "Installing from Debian's packages: ${missing[*]}"
 as_root=()
@@ -49,3 +70,4 @@ export DEBIAN_FRONTEND=noninteractive
 "${as_root[@]}" apt-get update -q
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -q -y --no-install-recommends "${missing[@]}"
+[[ -z $has_tests ]] || fetch_digits

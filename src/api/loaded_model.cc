@@ -63,6 +63,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
   }
   const int64_t vocab_size = tokenizer == nullptr ? 0 : tokenizer->vocab_size();
   TRIREME_TRY(model, resolve_model(config->config.model, vocab_size));
+  TRIREME_TRY_DONE(check_runnable(model));
   const DType dtype = precision.compute.value_or(compute_dtype(config->config.precision.compute));
   if (model.reads_images()) {
     return usage(

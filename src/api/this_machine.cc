@@ -25,6 +25,7 @@ namespace {
 MeasuredCalls measure_two_ranks() {
   MeasuredCalls calls;
   run_ranks(2, {}, [&](World& world) {
+    const CoreBinding binding(world.rank(), 2, 1);
     const MeasuredCalls measured = measure_calls(world);
     if (world.rank() == 0) calls = measured;
   });
@@ -47,6 +48,7 @@ KernelSizes sizes_of(const RunConfig& config, int num_ranks) {
           .tokens = std::max<int64_t>(1, config.batch.micro_sequences) * model.seq_len / cp,
           .d_model = model.d_model,
           .d_ff = model.d_ff / tp,
+          .vocab_size = model.vocab_size / tp,
           .has_relu = model.mlp == MlpType::Relu || model.mlp == MlpType::Relu2,
           .heads = std::max<int64_t>(1, model.heads / tp),
           .seq_len = model.seq_len,

@@ -1,5 +1,8 @@
 #include "base/bounded_json.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -104,6 +107,14 @@ Result<nlohmann::json> parse_bounded_json(std::string_view text, const JsonLimit
 }
 
 std::string json_problem(std::string_view what) {
+  // The library's own name of the exception says nothing to a user, and "line 1" is wrong where
+  // the text is one line of a file.
+  if (what.starts_with("[json.exception."))
+    what.remove_prefix(std::min(what.size(), what.find("] ") + 2));
+  constexpr std::string_view kFirstLine = "parse error at line 1, ";
+  if (what.starts_with(kFirstLine)) {
+    return json_problem(fmt::format("at {}", what.substr(kFirstLine.size())));
+  }
   if (what.size() <= kShownBytes) return std::string(what);
   return std::string(what.substr(0, kShownBytes)) + " ...";
 }

@@ -24,7 +24,8 @@ Status check_json_limits(std::string_view text, const JsonLimits& limits = {});
 // Parses a text within the limits. The error names the byte at which the text is wrong.
 Result<nlohmann::json> parse_bounded_json(std::string_view text, const JsonLimits& limits = {});
 
-// Shortens the message of a JSON parser to one line, because it may quote megabytes of its input.
+// Shortens the message of a JSON parser to one line, because it may quote megabytes of its input,
+// and leaves out the name of its exception.
 std::string json_problem(std::string_view what);
 
 }  // namespace trireme

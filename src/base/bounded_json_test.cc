@@ -25,6 +25,22 @@ TEST(BoundedJson, EveryDepthUpToTheLimitIsReadAndNoneAboveIt) {
   EXPECT_NE(message_of(nested(65), {}).find("deeper than 64 levels (byte 64)"), std::string::npos);
 }
 
+// The text may be one line of a file, which the caller names; the parser's own words for an
+// exception are nobody's.
+TEST(BoundedJson, AProblemIsToldWithoutTheNameOfAnException) {
+  for (const char* text : {"x", "{\"a\": tru}", "[1,", "{\n\"a\": x}", "[1e999]"}) {
+    const auto parsed = parse_bounded_json(text);
+    ASSERT_FALSE(parsed.ok()) << text;
+    const std::string& message = parsed.error().message;
+    EXPECT_TRUE(message.starts_with("not JSON: ")) << message;
+    EXPECT_EQ(message.find("json.exception"), std::string::npos) << message;
+    EXPECT_EQ(message.find("line 1,"), std::string::npos) << message;
+  }
+  EXPECT_NE(parse_bounded_json("{\n\"a\": x}").error().message.find("line 2, column"),
+            std::string::npos);
+  EXPECT_TRUE(parse_bounded_json("x").error().message.starts_with("not JSON: at column 1: "));
+}
+
 TEST(BoundedJson, BracketsAndCommasInStringsCountForNothing) {
   const std::string text = R"({"a":"[[[[{{{{,,,,\"[[[[\\","b":["]]]]\\\"{{"]})";
   EXPECT_EQ(message_of(text, {.depth = 2, .values = 4, .members = 2}), "");

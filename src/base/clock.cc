@@ -12,6 +12,8 @@ int64_t monotonic_ns() {
       .count();
 }
 
+double seconds_since(int64_t begin_ns) { return double(monotonic_ns() - begin_ns) * 1e-9; }
+
 int64_t thread_cpu_ns() {
   timespec used{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);

@@ -21,7 +21,7 @@ class InputBytes {
   // As those of InputFile, for ranges inside the file.
   virtual Status read(int64_t offset, std::span<std::byte> out) const = 0;
   virtual void will_read(int64_t offset, int64_t bytes) const = 0;
-  // Differs for other bytes; 0 if it is not known without reading them.
+  // Returns a number that differs for other bytes; 0: it is not known without reading them.
   virtual uint64_t checksum() const { return 0; }
 };
 
@@ -46,7 +46,8 @@ class InputFile {
   Status read(int64_t offset, std::span<std::byte> out) const;
   // True if the bytes are no regular file of this machine.
   bool is_elsewhere() const { return source_ != nullptr; }
-  // Of bytes that are elsewhere: differs for other bytes; 0 if it is not known.
+  // Returns a number of bytes that are elsewhere, which differs for other bytes; 0: it is not
+  // known.
   uint64_t known_checksum() const { return source_ == nullptr ? 0 : source_->checksum(); }
   // Returns all bytes. Refuses a file of more than most_bytes before it is read.
   Result<std::string> read_all(int64_t most_bytes = INT64_MAX) const;
@@ -63,7 +64,9 @@ class InputFile {
   std::shared_ptr<const InputBytes> source_;  // null: the bytes are those of fd_
 };
 
-// Opens a file for reading by a name that says where it is, such as store://NAME/PATH.
+// Opens a file for reading by a name that says where it is, such as store://NAME/PATH. A name that
+// ends in "/" is a folder: its bytes are the paths of all files in it, each with a line break
+// behind it. A folder without files is an error.
 using OpenInput = std::function<Result<InputFile>(const std::string& name)>;
 
 // True for SCHEME://..., which is no path of this machine.

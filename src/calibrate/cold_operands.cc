@@ -12,8 +12,7 @@ constexpr int64_t kAlignment = 64;
 
 }  // namespace
 
-ColdOperands::ColdOperands(int64_t bytes, int64_t least_bytes)
-    : buffer_(Buffer::allocate(round_up(std::max(bytes, least_bytes), kAlignment))) {
+ColdOperands::ColdOperands(int64_t bytes) : buffer_(Buffer::allocate(round_up(bytes, kAlignment))) {
   std::fill_n(static_cast<float*>(buffer_.data()), buffer_.bytes() / int64_t{sizeof(float)}, 1e-3f);
 }
 

@@ -8,8 +8,8 @@ namespace trireme {
 // larger than the caches, every call finds its operand in memory, as a step finds its weights.
 class ColdOperands {
  public:
-  // At least `least_bytes`, so that one operand fits.
-  ColdOperands(int64_t bytes, int64_t least_bytes);
+  // No operand may have more than `bytes`.
+  explicit ColdOperands(int64_t bytes);
   // The content is small numbers, or what a kernel has written there.
   TensorRef next(DType dtype, Shape shape);
 

@@ -17,34 +17,35 @@ Shape statistics_of(const AttentionShape& shape) {
 
 }  // namespace
 
-AttentionBench::AttentionBench(const AttentionShape& shape, DType dtype)
+AttentionBench::AttentionBench(const AttentionShape& shape, DType dtype, ColdOperands& cold)
     : shape_(shape),
+      dtype_(dtype),
       q_(varied(dtype, queries_of(shape))),
       k_(varied(dtype, keys_of(shape))),
       v_(varied(dtype, keys_of(shape))),
       dout_(varied(dtype, queries_of(shape))),
-      out_(dtype, queries_of(shape)),
       dq_(dtype, queries_of(shape)),
       dk_(dtype, keys_of(shape)),
       dv_(dtype, keys_of(shape)),
       lse_(DType::F32, statistics_of(shape)),
-      delta_(DType::F32, statistics_of(shape)) {}
+      delta_(DType::F32, statistics_of(shape)),
+      cold_(cold) {}
 
-void AttentionBench::forward(const KernelTable& kernels, Stream& stream) const {
+void AttentionBench::forward(const KernelTable& kernels, Stream& stream) {
   kernels.attention_forward(stream, {.shape = shape_,
                                      .q_T_HD = matrix(q_),
                                      .k_T_KD = matrix(k_),
                                      .v_T_KD = matrix(v_),
-                                     .out_T_HD = matrix(out_),
+                                     .out_T_HD = matrix(cold_.next(dtype_, queries_of(shape_))),
                                      .lse_HT = lse_});
 }
 
-void AttentionBench::backward(const KernelTable& kernels, Stream& stream) const {
+void AttentionBench::backward(const KernelTable& kernels, Stream& stream) {
   kernels.attention_backward(stream, {.shape = shape_,
-                                      .q_T_HD = matrix(q_),
-                                      .k_T_KD = matrix(k_),
-                                      .v_T_KD = matrix(v_),
-                                      .out_T_HD = matrix(out_),
+                                      .q_T_HD = matrix(cold_.next(dtype_, queries_of(shape_))),
+                                      .k_T_KD = matrix(cold_.next(dtype_, keys_of(shape_))),
+                                      .v_T_KD = matrix(cold_.next(dtype_, keys_of(shape_))),
+                                      .out_T_HD = matrix(cold_.next(dtype_, queries_of(shape_))),
                                       .dout_T_HD = matrix(dout_),
                                       .lse_HT = lse_,
                                       .delta_HT = delta_,

@@ -20,37 +20,34 @@ constexpr double kLeastFlops = 1e6;
 constexpr DType kDTypes[] = {DType::F32, DType::BF16};
 // Elements of vectors: calls that are over at once, and some that no cache holds.
 constexpr int64_t kVectorLengths[] = {64, int64_t{3} << 23};
-// Parameters that are updated.
-constexpr int64_t kParams = int64_t{1} << 22;
 
 // Tokens and channels of norms.
 constexpr std::pair<int64_t, int64_t> kNormShapes[] = {{256, 768}, {2048, 384}, {768, 128}};
 // More than the caches of most processors hold.
-constexpr int64_t kColdBytes = int64_t{96} << 20;
+constexpr int64_t kColdBytes = int64_t{256} << 20;
 
 // Kernels to measure, and for how long each.
 struct Bench {
   const KernelTable& kernels;
   Stream& stream;
   double most_seconds = 0.0;
+  ColdOperands& cold;
 };
 
+// As in a step, weights, their gradients and what a forward pass writes or has saved lie in memory,
+// and the products before have just written the rest.
 double measure_product(const Bench& bench, MatmulForm form, const MatmulShape& shape, DType dtype) {
   const auto [m, n, k] = shape;
   const bool is_weight_grad = form == MatmulForm::TN;
   const Shape b_shape = form == MatmulForm::NT ? Shape{n, k} : Shape{k, n};
   const Tensor a = varied(dtype, is_weight_grad ? Shape{k, m} : Shape{m, k});
-  const Tensor b = varied(dtype, b_shape);
   const Tensor c(dtype, Shape{m, n});
-  ColdOperands cold(kColdBytes, int64_t{sizeof(float)} * std::max(m * n, n * k));
   const Shape c_shape{m, n};
   return best_seconds_of_short(bench.most_seconds, [&] {
-    MatmulArgs args{.form = form, .a = matrix(a), .b = matrix(b), .c = matrix(c)};
-    if (is_weight_grad) {
-      args.c = matrix(cold.next(DType::F32, c_shape));
-    } else {
-      args.b = matrix(cold.next(dtype, b_shape));
-    }
+    MatmulArgs args{
+        .form = form, .a = matrix(a), .b = matrix(bench.cold.next(dtype, b_shape)), .c = matrix(c)};
+    if (form == MatmulForm::NT) args.c = matrix(bench.cold.next(dtype, c_shape));
+    if (is_weight_grad) args.c = matrix(bench.cold.next(DType::F32, c_shape));
     bench.kernels.matmul(bench.stream, args);
   });
 }
@@ -74,7 +71,7 @@ void measure_products(const Bench& bench, MeasuredOperators& measured) {
 
 void measure_attention(const Bench& bench, const AttentionShape& shape, DType dtype,
                        MeasuredOperators& measured) {
-  const AttentionBench attention(shape, dtype);
+  AttentionBench attention(shape, dtype, bench.cold);
   const double forward_s = best_seconds_of_short(
       bench.most_seconds, [&] { attention.forward(bench.kernels, bench.stream); });
   const double backward_s = best_seconds_of_short(
@@ -124,7 +121,8 @@ void measure_vectors(const Bench& bench, int64_t T, int64_t C, DType dtype,
 }  // namespace
 
 MeasuredOperators measure_kernels(const KernelTable& kernels, Stream& stream, double most_seconds) {
-  const Bench bench{kernels, stream, most_seconds};
+  ColdOperands cold(kColdBytes);
+  const Bench bench{kernels, stream, most_seconds, cold};
   MeasuredOperators measured;
   measure_products(bench, measured);
   for (const DType dtype : kDTypes) {
@@ -137,7 +135,7 @@ MeasuredOperators measure_kernels(const KernelTable& kernels, Stream& stream, do
     measure_vectors(bench, tokens, channels, DType::BF16, measured);
   }
   for (const int64_t length : kVectorLengths) measure_memory(bench, length, measured);
-  UpdateBench update(kParams, true);
+  UpdateBench update(UpdateBench::kMostParams, true, cold);
   const double update_s =
       best_seconds_of_short(most_seconds, [&] { update.update(kernels, stream); });
   measured.kernels.push_back({update.bytes(), update_s});

@@ -6,6 +6,7 @@
 #include "comm/calibrate_comm.h"
 #include "comm/group_driver.h"
 #include "comm/world.h"
+#include "device/core_binding.h"
 
 namespace trireme {
 namespace {
@@ -56,6 +57,7 @@ MeasuredLinks measure_links(int most_ranks, MeasuredOperators& measured) {
   MeasuredLinks links;
   for (int ranks = 2; ranks <= std::clamp(most_ranks, 2, kMostRanks); ranks *= 2) {
     run_ranks(ranks, {}, [&](World& world) {
+      const CoreBinding binding(world.rank(), ranks, 1);
       const CommCost of_world = calibrate_comm(world);
       const double short_s = time_short_call(world);
       const double background_s = std::max(0.0, time_background_call(world) - short_s);

@@ -4,12 +4,10 @@
 #include <vector>
 
 #include "base/align.h"
-#include "base/clock.h"
-#include "base/order_statistics.h"
-#include "calibrate/cold_operands.h"
 #include "calibrate/measure_attention.h"
 #include "calibrate/measure_norm.h"
 #include "calibrate/measure_update.h"
+#include "calibrate/start_bench.h"
 #include "compile/kernel_price.h"
 #include "compile/this_machine.h"
 
@@ -17,62 +15,46 @@ namespace trireme {
 namespace {
 
 // Products of more rows have the speed of these and would only take longer.
-constexpr double kMostStartFlops = 5e9;
+constexpr double kMostStartFlops = 2.5e9;
 constexpr int64_t kMostCols = 4096, kMostDepth = 2048;
 constexpr int64_t kMostTokens = 2048;
 constexpr int64_t kMostQueries = 1024;
 constexpr int64_t kMostNumbers = int64_t{4} << 20;  // scores, or queries
-// More than a core's share of any last-level cache.
-constexpr int64_t kMostColdBytes = int64_t{64} << 20;
+// One cache of 32 MiB keeps a third of 64 MiB, but hardly any of this.
+constexpr int64_t kMostColdBytes = int64_t{256} << 20;
 constexpr int64_t kFewNumbers = 16;
-// A product of so few rows takes the time of its weights.
 constexpr int64_t kFewRows = 16;
-constexpr double kKernelSeconds = 0.004;
-constexpr int kLeastCalls = 5;
-constexpr double kBatchSeconds = 5e-5;
-
-struct StartBench {
-  const KernelTable& kernels;
-  Stream& stream;
-  const std::function<void()>& together;
-
-  // The lower quartile of the calls, so that a rank that is disturbed now and then does not count,
-  // nor one that begins before the others. All ranks measure for the same time.
-  template <typename Call>
-  double seconds(Call&& call) const {
-    const auto now_s = [] { return double(monotonic_ns()) * 1e-9; };
-    call();  // touches the memory
-    together();
-    const double begin_s = now_s();
-    call();
-    const int batch = int(std::clamp(kBatchSeconds / std::max(now_s() - begin_s, 1e-9), 1.0, 1e4));
-    std::vector<double> calls;
-    while (now_s() - begin_s < kKernelSeconds || int(calls.size()) < kLeastCalls) {
-      const double call_s = now_s();
-      for (int i = 0; i < batch; ++i) call();
-      calls.push_back((now_s() - call_s) / batch);
-    }
-    return lower_quartile(std::move(calls));
-  }
-};
+constexpr int kRounds = 3;
 
 int64_t cols_of(const KernelSizes& sizes) { return std::clamp<int64_t>(sizes.d_ff, 1, kMostCols); }
 int64_t depth_of(const KernelSizes& sizes) {
   return std::clamp<int64_t>(sizes.d_model, 1, kMostDepth);
 }
 
+int64_t rows_of(const KernelSizes& sizes) {
+  const double row_flops = Product{1, cols_of(sizes), depth_of(sizes)}.flops();
+  return std::clamp<int64_t>(int64_t(kMostStartFlops / row_flops), 1,
+                             std::max<int64_t>(1, sizes.tokens));
+}
+
+int64_t head_cols_of(const KernelSizes& sizes) {
+  const int64_t rows = std::min(rows_of(sizes), kLossTileTokens);
+  const double col_flops = Product{rows, 1, depth_of(sizes)}.flops();
+  return std::clamp<int64_t>(int64_t(kMostStartFlops / col_flops), 1, sizes.vocab_size);
+}
+
 struct ProductTimes {
-  double flops = 0.0, bytes = 0.0, seconds = 0.0;
+  double flops = 0.0, bytes = 0.0, seconds = 0.0, products = 3.0;
 };
 
-// The three products of a layer. No earlier call has left the weights, their gradients and the
-// saved input of the gradient's product in a cache.
-ProductTimes measure_layer(const StartBench& bench, const KernelSizes& sizes, int64_t rows,
-                           ColdOperands& cold) {
+// The three products of a layer. No earlier call has left the weights, their gradients, the result
+// that is saved, and the saved input of the gradient's product in a cache.
+ProductTimes measure_layer(StartBench& bench, const KernelSizes& sizes, int64_t rows) {
+  ColdOperands& cold = bench.cold;
   const DType dtype = sizes.compute;
   const int64_t out = cols_of(sizes), in = depth_of(sizes);
   const Tensor x = varied(dtype, Shape{rows, in}), dy = varied(dtype, Shape{rows, out});
-  const Tensor y(dtype, Shape{rows, out}), dx(dtype, Shape{rows, in});
+  const Tensor dx(dtype, Shape{rows, in});
   const Shape weight{out, in};
   const auto seconds = [&](const auto& args_of) {
     return bench.seconds([&] { bench.kernels.matmul(bench.stream, args_of()); });
@@ -82,7 +64,7 @@ ProductTimes measure_layer(const StartBench& bench, const KernelSizes& sizes, in
     return MatmulArgs{.form = MatmulForm::NT,
                       .a = matrix(x),
                       .b = matrix(cold.next(dtype, weight)),
-                      .c = matrix(y)};
+                      .c = matrix(cold.next(dtype, Shape{rows, out}))};
   });
   times.seconds += seconds([&] {
     return MatmulArgs{.form = MatmulForm::NN,
@@ -103,36 +85,63 @@ ProductTimes measure_layer(const StartBench& bench, const KernelSizes& sizes, in
   return times;
 }
 
-// Two measurements tell FLOPs and bytes apart: of few rows a product has the same weights and
-// little else.
-void measure_products(const StartBench& bench, const KernelSizes& sizes, double peak,
+// Both products of the loss for one tile of tokens and some of the vocabulary. The logits are fp32,
+// so a FLOP moves more bytes than in a layer.
+ProductTimes measure_head(StartBench& bench, const KernelSizes& sizes) {
+  const DType dtype = sizes.compute;
+  const int64_t rows = std::min(rows_of(sizes), kLossTileTokens), in = depth_of(sizes);
+  const int64_t cols = head_cols_of(sizes);
+  const Shape weight{cols, in}, logits{rows, cols};
+  const Tensor x = varied(dtype, Shape{rows, in}), dx(dtype, Shape{rows, in});
+  ProductTimes times;
+  times.seconds = bench.seconds([&] {
+    bench.kernels.matmul(bench.stream, {.form = MatmulForm::NT,
+                                        .a = matrix(x),
+                                        .b = matrix(bench.cold.next(dtype, weight)),
+                                        .c = matrix(bench.cold.next(DType::F32, logits))});
+  });
+  times.seconds += bench.seconds([&] {
+    bench.kernels.matmul(bench.stream, {.form = MatmulForm::NN,
+                                        .a = matrix(bench.cold.next(dtype, logits)),
+                                        .b = matrix(bench.cold.next(dtype, weight)),
+                                        .c = matrix(dx)});
+  });
+  const double element_bytes = double(size_of(dtype));
+  times.flops = 2.0 * Product{rows, cols, in}.flops();
+  times.bytes = 2.0 * double((rows + cols) * in) * element_bytes +
+                double(rows * cols) * (element_bytes + sizeof(float));
+  times.products = 2.0;
+  return times;
+}
+
+// Two measurements tell FLOPs and bytes apart: of the layer, and of products that move more bytes
+// for each FLOP. These are those of the loss, or, if the vocabulary is small, those of few rows,
+// whose time is that of the weights.
+void measure_products(StartBench& bench, const KernelSizes& sizes, double peak,
                       RunKernels& reached) {
-  const double row_flops = Product{1, cols_of(sizes), depth_of(sizes)}.flops();
-  const int64_t rows = std::clamp<int64_t>(int64_t(kMostStartFlops / row_flops), 1,
-                                           std::max<int64_t>(1, sizes.tokens));
-  const int64_t few_rows = std::clamp<int64_t>(rows / 8, 1, kFewRows);
-  const int64_t weights = cols_of(sizes) * depth_of(sizes);
-  ColdOperands cold(std::min(sizes.bytes, kMostColdBytes),
-                    weights * int64_t{sizeof(float)} + kTensorAlignment);
-  const ProductTimes whole = measure_layer(bench, sizes, rows, cold);
-  const ProductTimes few = measure_layer(bench, sizes, few_rows, cold);
+  const int64_t rows = rows_of(sizes);
+  const ProductTimes whole = measure_layer(bench, sizes, rows);
+  const ProductTimes other =
+      sizes.vocab_size >= cols_of(sizes)
+          ? measure_head(bench, sizes)
+          : measure_layer(bench, sizes, std::clamp<int64_t>(rows / 8, 1, kFewRows));
   const auto computing_s = [&](const ProductTimes& times) {
-    return std::max(0.1 * times.seconds, times.seconds - 3.0 * reached.launch_s);
+    return std::max(0.1 * times.seconds, times.seconds - times.products * reached.launch_s);
   };
-  const double whole_s = computing_s(whole), few_s = computing_s(few);
-  const double determinant = whole.flops * few.bytes - few.flops * whole.bytes;
-  const double s_per_flop = (whole_s * few.bytes - few_s * whole.bytes) / determinant;
-  const double s_per_byte = (whole.flops * few_s - few.flops * whole_s) / determinant;
-  const double fastest_s = 1.0 / peak;
-  reached.matmul_share = std::min(1.0, fastest_s / std::max(s_per_flop, fastest_s));
-  const double left_s = whole_s - whole.flops / (peak * reached.matmul_share);
+  const double whole_s = computing_s(whole), other_s = computing_s(other);
+  const double determinant = whole.flops * other.bytes - other.flops * whole.bytes;
+  const double s_per_flop = (whole_s * other.bytes - other_s * whole.bytes) / determinant;
+  // The time of the layer is split so that neither part is negative and no FLOP beats the peak.
+  const double fastest_s = 1.0 / peak, slowest_s = std::max(fastest_s, whole_s / whole.flops);
+  const double flop_s = std::clamp(s_per_flop, fastest_s, slowest_s);
+  reached.matmul_share = fastest_s / flop_s;
   constexpr double kNoTime = 1e-13;  // a byte that is found in a register
-  reached.matmul_bytes_per_s =
-      1.0 / std::max(kNoTime, s_per_flop > fastest_s ? s_per_byte : left_s / whole.bytes);
+  const double left_s = whole_s - whole.flops * flop_s;
+  reached.matmul_bytes_per_s = 1.0 / std::max(kNoTime, left_s / whole.bytes);
 }
 
 // The two norms and the activation of a layer, whose data lie in the caches.
-double vector_share_of(const StartBench& bench, const KernelSizes& sizes, double fp32_flops,
+double vector_share_of(StartBench& bench, const KernelSizes& sizes, double fp32_flops,
                        double launch_s) {
   using Operations = VectorOperations;
   const int64_t T = std::clamp<int64_t>(sizes.tokens, 1, kMostTokens), C = depth_of(sizes);
@@ -161,8 +170,8 @@ double vector_share_of(const StartBench& bench, const KernelSizes& sizes, double
 }
 
 // The products take the measured time minus that of the operations on single scores.
-double attention_share_of(const StartBench& bench, const KernelSizes& sizes,
-                          const ComputeCeilings& peaks, const RunKernels& reached) {
+double attention_share_of(StartBench& bench, const KernelSizes& sizes, const ComputeCeilings& peaks,
+                          const RunKernels& reached) {
   const int64_t queries = std::clamp<int64_t>(sizes.seq_len, 1, kMostQueries);
   const int64_t head_dim = std::max<int64_t>(sizes.head_dim, 1);
   const int64_t of_a_head = queries * std::max(queries, head_dim);
@@ -170,13 +179,14 @@ double attention_share_of(const StartBench& bench, const KernelSizes& sizes,
   const int64_t heads = std::clamp<int64_t>(sizes.heads, 1, most_heads);
   const int64_t sequences = std::clamp<int64_t>(sizes.tokens / std::max<int64_t>(sizes.seq_len, 1),
                                                 1, most_heads / heads);
-  const AttentionBench attention(
-      attention_shape(sequences, queries, queries, heads, heads, head_dim), sizes.compute);
+  AttentionBench attention(attention_shape(sequences, queries, queries, heads, heads, head_dim),
+                           sizes.compute, bench.cold);
   const double measured_s = bench.seconds([&] { attention.forward(bench.kernels, bench.stream); }) +
                             bench.seconds([&] { attention.backward(bench.kernels, bench.stream); });
   Hardware hardware = with_own_kernels(assumed_hardware(peaks));
   hardware.vector_share = reached.vector_share;
   hardware.launch_s = reached.launch_s;
+  hardware.matmul_bytes_per_s = reached.matmul_bytes_per_s;
   const auto priced_s = [&](double share) {
     hardware.attention_share = share;
     double seconds = 0.0;
@@ -190,13 +200,13 @@ double attention_share_of(const StartBench& bench, const KernelSizes& sizes,
   return std::min(1.0, products_s / std::max(0.1 * measured_s, measured_s - others_s));
 }
 
-double update_bytes_per_s(const StartBench& bench, const KernelSizes& sizes) {
-  UpdateBench update(sizes.params, sizes.compute == DType::BF16);
+double update_bytes_per_s(StartBench& bench, const KernelSizes& sizes) {
+  UpdateBench update(sizes.params, sizes.compute == DType::BF16, bench.cold);
   return update.bytes() / bench.seconds([&] { update.update(bench.kernels, bench.stream); });
 }
 
 // Seconds of a kernel call with almost no work: products and a norm of one row.
-double launch_s_of(const StartBench& bench, DType dtype) {
+double launch_s_of(StartBench& bench, DType dtype) {
   const Tensor x(dtype, Shape{1, kFewNumbers}), y(dtype, Shape{1, kFewNumbers});
   const Tensor weight(dtype, Shape{kFewNumbers, kFewNumbers});
   const Tensor grad(DType::F32, Shape{kFewNumbers, kFewNumbers});
@@ -211,13 +221,10 @@ double launch_s_of(const StartBench& bench, DType dtype) {
          4.0;
 }
 
-}  // namespace
-
-RunKernels measure_run_kernels(const KernelTable& kernels, Stream& stream, const KernelSizes& sizes,
-                               const ComputeCeilings& peaks,
-                               const std::function<void()>& together) {
-  const StartBench bench{kernels, stream, together};
+RunKernels measure_round(StartBench& bench, const KernelSizes& sizes,
+                         const ComputeCeilings& peaks) {
   const bool is_bf16 = sizes.compute == DType::BF16;
+  bench.next_call = 0;
   RunKernels reached;
   reached.launch_s = launch_s_of(bench, sizes.compute);
   measure_products(bench, sizes, is_bf16 ? peaks.bf16_flops_per_s : peaks.fp32_flops_per_s,
@@ -226,6 +233,28 @@ RunKernels measure_run_kernels(const KernelTable& kernels, Stream& stream, const
   reached.attention_share = attention_share_of(bench, sizes, peaks, reached);
   reached.memory_bytes_per_s = update_bytes_per_s(bench, sizes);
   return reached;
+}
+
+// The greatest operand of the calls fits.
+int64_t cold_bytes(const KernelSizes& sizes) {
+  const int64_t in = depth_of(sizes), out = cols_of(sizes), rows = rows_of(sizes);
+  const int64_t vocab = sizes.vocab_size > 0 ? head_cols_of(sizes) : 0;
+  const int64_t greatest = std::max({rows * in, rows * out, in * out, vocab * in,
+                                     vocab * std::min(rows, kLossTileTokens), kMostNumbers,
+                                     std::min(sizes.params, UpdateBench::kMostParams)});
+  return std::max(std::min(sizes.bytes, kMostColdBytes),
+                  greatest * int64_t{sizeof(float)} + kTensorAlignment);
+}
+
+}  // namespace
+
+RunKernels measure_run_kernels(const KernelTable& kernels, Stream& stream, const KernelSizes& sizes,
+                               const ComputeCeilings& peaks,
+                               const std::function<void()>& together) {
+  ColdOperands cold(cold_bytes(sizes));
+  StartBench bench{kernels, stream, cold, together, {}};
+  for (int round = 1; round < kRounds; ++round) measure_round(bench, sizes, peaks);
+  return measure_round(bench, sizes, peaks);
 }
 
 }  // namespace trireme

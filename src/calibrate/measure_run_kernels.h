@@ -12,7 +12,8 @@ struct KernelSizes {
   DType compute = DType::F32;
   int64_t tokens = 0;  // of a micro-batch
   int64_t d_model = 0, d_ff = 0;
-  bool has_relu = false;  // whose kernels only move bytes
+  int64_t vocab_size = 0;  // of the logits that a rank computes
+  bool has_relu = false;   // whose kernels only move bytes
   int64_t heads = 0, seq_len = 0, head_dim = 0;
   int64_t bytes = 0;   // of all data of a rank
   int64_t params = 0;  // that a rank updates

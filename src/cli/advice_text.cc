@@ -1,9 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "base/units.h"
+#include "cli/number_text.h"
 #include "cli/plan_advice.h"
 #include "cli/search_plan.h"
 #include "observe/goodput_json.h"
@@ -15,15 +19,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string cost_text(const TokenCost& cost) {
-  std::string text = fmt::format("tokens     {:.4g} tokens take {:.1f} days, {:.4g} device hours",
-                                 cost.tokens, cost.days, cost.device_hours);
-  if (cost.megawatt_hours) text += fmt::format(", {:.4g} MWh", *cost.megawatt_hours);
-  if (cost.cost) text += fmt::format(", and cost {:.4g}", *cost.cost);
+  std::string text =
+      fmt::format("tokens     {} tokens take {:.1f} days, {} device hours",
+                  format_count(cost.tokens), cost.days, plain_number(cost.device_hours));
+  if (cost.megawatt_hours) text += fmt::format(", {} MWh", plain_number(*cost.megawatt_hours));
+  if (cost.cost) text += fmt::format(", and cost {}", plain_number(*cost.cost));
   text += " (without failures, evaluation and checkpoints)\n";
   if (cost.token_efficiency) {
     text += fmt::format(
-        "           at this noise scale {:.3g} tokens in smaller batches would do, in more steps\n",
-        *cost.token_efficiency * cost.tokens);
+        "           at this noise scale {} tokens in smaller batches would do, in more steps\n",
+        format_count(*cost.token_efficiency * cost.tokens));
   }
   if (!cost.with_failures) return text;
   if (!std::isfinite(cost.with_failures->days)) {
@@ -40,6 +45,14 @@ std::string shape_text(const ModelConfig& model) {
                      model.heads, model.kv_heads, model.d_ff);
 }
 
+// Returns the number of the reason in the list, from 1 on; a new one is added.
+size_t number_of(const std::string& reason, std::vector<std::string>& reasons) {
+  const auto found = std::find(reasons.begin(), reasons.end(), reason);
+  const auto index = size_t(found - reasons.begin());
+  if (found == reasons.end()) reasons.push_back(reason);
+  return index + 1;
+}
+
 std::string max_models_text(const MaxModels& found) {
   std::string text = fmt::format(
       "\nlargest model of this shape: {} parameters with ZeRO {}, memory.offload = {}; {} {}\n",
@@ -48,11 +61,19 @@ std::string max_models_text(const MaxModels& found) {
       found.is_of_rank ? "for each rank" : "for all ranks");
   text += fmt::format("  {:>4} {:<9} {:>8} {:>10}  {}\n", "ZeRO", "offload", "params", "needs",
                       "model");
+  std::vector<std::string> reasons;  // why no model fits; most rows share one
   for (const MaxModelRow& row : found.rows) {
-    const std::string model =
-        row.size > 0 ? shape_text(row.model) : "none fits: " + row.next_refused;
+    if (row.size == 0) {
+      text += fmt::format("  {:>4} {:<9} {:>8} {:>10}  none, see {}\n", row.zero,
+                          name_of(row.offload), "-", "-", number_of(row.next_refused, reasons));
+      continue;
+    }
     text += fmt::format("  {:>4} {:<9} {:>8} {:>10}  {}\n", row.zero, name_of(row.offload),
-                        format_count(double(row.params)), format_bytes(row.needed_bytes), model);
+                        format_count(double(row.params)), format_bytes(row.needed_bytes),
+                        shape_text(row.model));
+  }
+  for (size_t i = 0; i < reasons.size(); ++i) {
+    text += fmt::format("  {}: {}\n", i + 1, reasons[i]);
   }
   return text + fmt::format("the next size does not fit: {}\n", found.configured.next_refused);
 }

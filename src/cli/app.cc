@@ -72,12 +72,13 @@ void add_table_commands(Command& root, bool* show_version) {
 }
 
 Result<int> run_command(const ParsedCommand& parsed, CommandIo& io) {
+  const std::string path = io.launch.command_of_user(parsed.path);
   try {
     Result<int> result = parsed.command->run(io);
-    if (!result.ok()) return in_command(result.error(), parsed.path);
+    if (!result.ok()) return in_command(result.error(), path);
     return result;
   } catch (const std::exception& error) {
-    return in_command(error_of(error), parsed.path);
+    return in_command(error_of(error), path);
   }
 }
 

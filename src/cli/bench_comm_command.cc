@@ -19,6 +19,7 @@
 #include "comm/mpi/mpi_world.h"
 #include "comm/reduce.h"
 #include "comm/world.h"
+#include "device/core_binding.h"
 
 namespace trireme {
 namespace {
@@ -206,6 +207,7 @@ Status run_bench_comm(const BenchCommOptions& o, std::ostream& out) {
   if (!mpi) TRIREME_TRY_DONE(check_case(c, o.ranks));
   Report report;
   const auto body = [&](World& world) {
+    const CoreBinding binding(world.rank(), mpi ? 1 : world.size(), 1);
     if (mpi) {
       const Status fits = check_case(c, world.size());
       if (!fits.ok()) {

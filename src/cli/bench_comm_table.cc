@@ -14,6 +14,7 @@
 #include "comm/calibrate_comm.h"
 #include "comm/group_driver.h"
 #include "comm/world.h"
+#include "device/core_binding.h"
 
 namespace trireme {
 namespace {
@@ -126,6 +127,7 @@ Status print_cost_table(const BenchCommOptions& o, const CollectiveCase& c, std:
   try {
     for (int ranks = 2; ranks <= o.ranks; ++ranks) {
       run_ranks(ranks, options, [&](World& world) {
+        const CoreBinding binding(world.rank(), ranks, 1);
         const CommCost cost = calibrate_comm(world);
         for (const Algorithm algorithm : algorithms_of(c.collective, ranks)) {
           for (const int64_t count : counts) {

@@ -78,9 +78,8 @@ Result<int> run_bench_train(const BenchTrainOptions& options, CommandIo& io) {
     return 0;
   }
   io.out << fmt::format(
-      "{} tokens/s, {} a step (median of {}), MFU {:.1f}% of {:.1f} GFLOP/s, arena {}, resident "
-      "{}, "
-      "first step after {}\n",
+      "{} tokens/s, {} a step (median of {}), MFU {:.1f}% of {:.1f} GFLOP/s, arena {}, "
+      "resident {}, first step after {}\n",
       format_rate(measured.tokens_per_s), format_seconds(measured.median_step_s),
       measured.step_seconds.size(), 100.0 * measured.mfu, measured.peak_flops * 1e-9,
       format_bytes(measured.arena_peak_bytes), format_bytes(measured.rss_peak_bytes),

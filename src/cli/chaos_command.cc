@@ -12,6 +12,7 @@
 
 #include "agent/epoch_layout.h"
 #include "agent/taken_signals.h"
+#include "base/absolute_folder.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json_text.h"
@@ -257,7 +258,7 @@ class Chaos {
     if (report_.has_ended_well && summary.contains("goodput")) {
       const nlohmann::json& goodput = summary["goodput"];
       report_.effective = goodput.value("effective", 0.0);
-      report_.predicted = predicted(log, goodput.value("all_s", 1.0));
+      report_.predicted = predicted(log, summary, goodput.value("all_s", 1.0));
     }
     compare_steps(oracle_.log, log, report_.compared);
     const std::string last = "/checkpoints/" + step_folder_name(report_.steps);
@@ -265,22 +266,26 @@ class Chaos {
     return Done{};
   }
 
-  // For failures that come as often as they have come.
-  double predicted(const RunLog& storm, double all_s) const {
-    const double step = step_s();
+  // For failures that come as often as they have come. Steps and saves are those of the disturbed
+  // run itself, because other programs may have used more of the machine than during the other run.
+  double predicted(const RunLog& storm, const nlohmann::json& summary, double all_s) const {
+    const double step = mean_step_s(storm).value_or(step_s());
     MeasuredJob job{.step_s = step};
     const int64_t every = config_.checkpoint.every > 0 ? config_.checkpoint.every : report_.steps;
     job.disk.interval_s = double(every) * step;
-    for (const RunLog::Save& save : oracle_.log.saves) {
-      job.disk.save_s += save.stall_s.value_or(save.seconds) / double(oracle_.log.saves.size());
-      if (save.stall_s) job.disk.delay_s += save.seconds / double(oracle_.log.saves.size());
+    const std::vector<RunLog::Save>& saves = storm.saves.empty() ? oracle_.log.saves : storm.saves;
+    for (const RunLog::Save& save : saves) {
+      job.disk.save_s += save.stall_s.value_or(save.seconds) / double(saves.size());
+      if (save.stall_s) job.disk.delay_s += save.seconds / double(saves.size());
     }
-    const int64_t in_memory = oracle_.summary.value("memory_saves", int64_t{0});
+    // The last epoch of the disturbed run counts its checkpoints in memory.
+    const int64_t in_last_epoch = summary.value("memory_saves", int64_t{0});
+    const nlohmann::json& counts = in_last_epoch > 0 ? summary : oracle_.summary;
+    const int64_t in_memory = counts.value("memory_saves", int64_t{0});
     if (in_memory > 0) {
-      job.memory =
-          SavePolicy{.interval_s = double(config_.checkpoint.memory_every) * step,
-                     .save_s = oracle_.summary.value("memory_stall_s", 0.0) / double(in_memory),
-                     .delay_s = step};
+      job.memory = SavePolicy{.interval_s = double(config_.checkpoint.memory_every) * step,
+                              .save_s = counts.value("memory_stall_s", 0.0) / double(in_memory),
+                              .delay_s = step};
     }
     for (const RunLog::Restart& restart : storm.restarts) {
       job.recoveries.push_back(
@@ -329,7 +334,7 @@ Result<std::string> make_folder(const ChaosOptions& options) {
   }
   fs::create_directories(out, error);
   if (error) return damaged(fmt::format("--out {}: {}", out, error.message()));
-  return fs::absolute(out).lexically_normal().string();
+  return absolute_folder(out);
 }
 
 }  // namespace

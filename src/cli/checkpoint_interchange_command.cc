@@ -96,6 +96,12 @@ Result<InterchangeModel> read_imported(const CheckpointImportOptions& options, i
                                        CommandIo& io) {
   if (options.adapters.empty()) {
     TRIREME_TRY_DONE(require_here(options.path));
+    if (is_own_model(options.path)) {
+      return usage(
+          fmt::format("{}: a checkpoint or a run of Trireme, and this command converts "
+                      "models of other programs: use it as it is",
+                      options.path));
+    }
     return read_foreign_model(options.path);
   }
   TRIREME_TRY_DONE(require_adapters(options.adapters));
@@ -214,6 +220,9 @@ Result<int> run_checkpoint_logits(const CheckpointLogitsOptions& options, Comman
         fmt::format("{} is a net of images, which reads no tokens: `trireme eval {} IMAGES` "
                     "says how many images it classifies right",
                     options.path, options.path));
+  }
+  if (options.tokens.empty()) {
+    return usage("--tokens is missing: name the tokens, such as --tokens 1,2,3");
   }
   TRIREME_TRY(tokens, parse_tokens(options.tokens, spec));
   const std::vector<float> logits_TV = logits_of(model.weights, tokens, num_threads);

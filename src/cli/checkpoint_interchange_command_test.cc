@@ -11,10 +11,10 @@
 #include "checkpoint/find_checkpoint.h"
 #include "checkpoint/save.h"
 #include "cli/checkpoint_command.h"
+#include "cli/foreign_model_fixture.h"
 #include "cli/tokenizer_interchange_command.h"
 #include "interchange/foreign_model.h"
 #include "interchange/peft_adapters.h"
-#include "tokenizer/bpe_tokenizer.h"
 
 namespace trireme {
 namespace {
@@ -34,20 +34,7 @@ class Interchange : public testing::Test {
 
   // Makes a Hugging Face folder with a model and its tokenizer.
   void make(const std::string& name, ModelFamily family) {
-    ModelConfig config;
-    config.family = family;
-    config.layers = 2;
-    config.d_model = 32;
-    config.heads = 2;
-    config.vocab_size = 300;
-    config.seq_len = 16;
-    InterchangeModel model{.config = config, .weights = Weights(*resolve_model(config, 0))};
-    for (const ParamSpec& param : model.weights.params()) {
-      float value = 0.1f;
-      for (float& element : model.weights.at(param.name))
-        element = (value = value * 7.7f - float(int(value * 7.7f))) - 0.4f;
-    }
-    model.tokenizer = std::make_unique<BpeTokenizer>(*BpeTokenizer::make({{64, 65}, {220, 256}}));
+    const InterchangeModel model = small_foreign_model(family);
     ASSERT_TRUE(write_foreign_model(model, path(name), {}).ok());
   }
   std::string logits(const std::string& name) {
@@ -215,6 +202,16 @@ TEST_F(Interchange, ADeepConfigurationWithTheRightChecksumIsDamage) {
   refused(run_checkpoint_verify({*folder}, io_));
   refused(run_checkpoint_export({*folder, "hf", "fp32", path("exported")}, io_));
   refused(run_checkpoint_logits({*folder, "1"}, io_));
+}
+
+// A command that takes a checkpoint also takes its run, and the folder of the run's checkpoints.
+TEST_F(Interchange, TheFolderOfCheckpointsIsThatOfTheNewest) {
+  make("gpt2", ModelFamily::Gpt2);
+  const std::string checkpoints = path("run/checkpoints");
+  fs::create_directories(checkpoints);
+  ASSERT_TRUE(run_checkpoint_import({path("gpt2"), checkpoints + "/step-000000"}, io_).ok());
+  EXPECT_EQ(logits("run/checkpoints"), logits("gpt2"));
+  EXPECT_EQ(logits("run"), logits("gpt2"));
 }
 
 TEST_F(Interchange, RefusalsHaveTheirKinds) {

@@ -21,9 +21,10 @@ struct CommandAnswer {
 };
 
 // Runs a command in this process, with a terminal of 80 columns.
-inline CommandAnswer answer_of(const std::vector<std::string>& args) {
+inline CommandAnswer answer_of(const std::vector<std::string>& args, const Launch& launch = {}) {
   std::ostringstream out, err;
-  CommandIo io{.out = out, .err = err, .model_folders = {(kRoot / "models").string()}};
+  CommandIo io{
+      .out = out, .err = err, .model_folders = {(kRoot / "models").string()}, .launch = launch};
   const int code = run_app(args, {}, io, 80);
   return {code, out.str(), err.str()};
 }

@@ -44,6 +44,11 @@ Option threads_option(int& threads) {
           .target = &threads};
 }
 
+Status require_option(const std::string& value, const char* option) {
+  if (!value.empty()) return Done{};
+  return usage(std::string(option) + " is missing");
+}
+
 Result<int> exit_code_of(const Status& status) {
   if (!status.ok()) return status.error();
   return 0;

@@ -43,6 +43,9 @@ Option ranks_option(std::optional<int>& ranks);
 Option json_option(bool& json);
 Option threads_option(int& threads);
 
+// A usage error if the value of an option such as "--out" is empty.
+Status require_option(const std::string& value, const char* option);
+
 // Returns 0, or the error of a command that has no exit code of its own.
 Result<int> exit_code_of(const Status& status);
 

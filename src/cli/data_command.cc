@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "base/json_text.h"
 #include "base/nearest_name.h"
 #include "base/units.h"
+#include "cli/number_text.h"
 #include "cli/text_options.h"
 #include "data/baselines.h"
 #include "data/foreign_token_file.h"
@@ -21,6 +23,9 @@
 #include "device/thread_team.h"
 
 namespace trireme {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 double bytes_per_token(const TokenFileHeader& header) {
@@ -29,8 +34,9 @@ double bytes_per_token(const TokenFileHeader& header) {
 }
 
 std::string describe(const std::string& path, const TokenFileHeader& header) {
-  return fmt::format("{}: {} tokens, {} documents, {} bytes of text, {:.3f} bytes per token\n",
-                     path, header.num_tokens, header.num_documents, header.text_bytes,
+  return fmt::format("{}: {}, {}, {} bytes of text, {:.3f} bytes per token\n", path,
+                     format_counted(header.num_tokens, "token"),
+                     format_counted(header.num_documents, "document"), header.text_bytes,
                      bytes_per_token(header));
 }
 
@@ -148,7 +154,22 @@ Result<HeldOut> parse_held_out(std::string_view name) {
                            nearest.empty() ? "" : "; did you mean '" + nearest + "'?")};
 }
 
+namespace {
+
+// A finished data set is not replaced. That of an interrupted preparation still has its parts, and
+// is continued.
+Status check_not_prepared(const std::string& folder) {
+  std::error_code ignored;
+  const std::string finished = folder + "/train.tok";
+  if (!fs::exists(finished, ignored) || fs::exists(folder + "/train.part", ignored)) return Done{};
+  return usage(fmt::format("--out {}: {} exists; choose another folder, or remove it first", folder,
+                           finished));
+}
+
+}  // namespace
+
 Status run_data_prepare(const DataPrepareOptions& options, std::ostream& out, std::ostream& err) {
+  TRIREME_TRY_DONE(check_not_prepared(options.out));
   TRIREME_TRY(tokenizer, open_tokenizer(options.tokenizer, options.input.open_input));
   ThreadTeam team(thread_count(options.num_threads));
   TextProgress progress("encoding", err);

@@ -62,6 +62,7 @@ TEST_F(TextCommands, TextComesBackThroughEveryKindOfTokenizer) {
     EXPECT_NE(out_.str().find(kind), std::string::npos);
     const std::string tokenizer = path("tokenizer.json");
     std::ostringstream checked, numbers, decoded, prepared, both;
+    const std::string data = std::string("data-") + kind;
     const TextInput input{.paths = {path("a.txt")}};
     ASSERT_TRUE(run_tokenizer_check({.tokenizer = tokenizer, .input = input}, checked, err_).ok());
     EXPECT_EQ(checked.str().substr(0, 3), "ok:");
@@ -73,16 +74,44 @@ TEST_F(TextCommands, TextComesBackThroughEveryKindOfTokenizer) {
     EXPECT_EQ(decoded.str(), text_) << kind;
     ASSERT_TRUE(
         run_data_prepare(
-            {.input = input, .tokenizer = tokenizer, .out = path("data"), .val_fraction = 0.2},
+            {.input = input, .tokenizer = tokenizer, .out = path(data), .val_fraction = 0.2},
             prepared, err_)
             .ok());
-    for (const char* name : {"data/train.tok", "data/val.tok"}) {
-      ASSERT_TRUE(run_tokenizer_decode(
-                      {.tokenizer = path("data/tokenizer.json"), .input = path(name)}, both, err_)
-                      .ok());
+    for (const char* name : {"/train.tok", "/val.tok"}) {
+      ASSERT_TRUE(
+          run_tokenizer_decode(
+              {.tokenizer = path(data + "/tokenizer.json"), .input = path(data + name)}, both, err_)
+              .ok());
     }
     EXPECT_EQ(both.str(), text_ + "<|endoftext|>") << kind;
   }
+}
+
+// A second preparation would replace tokens that a run may be reading. One that was interrupted
+// goes on.
+TEST_F(TextCommands, AFinishedDataSetIsNotReplaced) {
+  train("byte");
+  write("b.txt", "Another text.");
+  const auto prepared_from = [&](const char* text) {
+    return run_data_prepare({.input = {.paths = {path(text)}},
+                             .tokenizer = path("tokenizer.json"),
+                             .out = path("data")},
+                            out_, err_);
+  };
+  ASSERT_TRUE(prepared_from("a.txt").ok());
+  const std::string tokens = read_text_file(path("data/train.tok")).value();
+  for (const char* text : {"a.txt", "b.txt"}) {
+    const Status refused = prepared_from(text);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().kind, ErrorKind::Usage);
+    EXPECT_NE(refused.error().message.find("train.tok exists; choose another folder"),
+              std::string::npos)
+        << refused.error().message;
+    EXPECT_EQ(read_text_file(path("data/train.tok")).value(), tokens);
+  }
+  write("data/train.part", "");  // as an interruption leaves it
+  EXPECT_TRUE(prepared_from("b.txt").ok());
+  EXPECT_NE(read_text_file(path("data/train.tok")).value(), tokens);
 }
 
 TEST_F(TextCommands, InspectTellsWhatTheFileHoldsAndWhatCountingPredicts) {

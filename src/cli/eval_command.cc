@@ -29,6 +29,7 @@
 #include "schema/run_config_text.h"
 #include "session/evaluate.h"
 #include "session/image_data.h"
+#include "session/resumed_config.h"
 #include "tokenizer/text_encoder.h"
 
 namespace trireme {
@@ -146,8 +147,8 @@ Result<EvaluatedData> encode_text(const EvalOptions& options, const OpenInput& o
   return text;
 }
 
-// As the model was trained (data.document_mask). The loss then leaves out first tokens of
-// documents, whose bytes are not known.
+// Masks documents if the model was trained so (data.document_mask). The loss then leaves out the
+// first tokens of documents, whose bytes are not known.
 Status mask_documents(const RunConfig& config, const Tokenizer* tokenizer, EvaluatedData& text) {
   if (!config.data.document_mask) return Done{};
   if (tokenizer == nullptr) {
@@ -182,8 +183,13 @@ Status derive_dp(const EvalOptions& options, const Launch& launch, RunConfig& co
   return Done{};
 }
 
-Result<RunConfig> evaluated_config(const Checkpoint& checkpoint, const EvalOptions& options,
-                                   const CommandIo& io) {
+struct EvaluatedConfig {
+  RunConfig trained;  // of the run that wrote the checkpoint
+  RunConfig own;      // of the evaluation
+};
+
+Result<EvaluatedConfig> evaluated_config(const Checkpoint& checkpoint, const EvalOptions& options,
+                                         const CommandIo& io) {
   TRIREME_TRY(text, checkpoint.read_attached("config.resolved.toml"));
   auto trained = load_config_text(text, checkpoint.folder(), io.model_folders);
   if (!trained.ok()) return damaged(trained.error().message);
@@ -192,7 +198,7 @@ Result<RunConfig> evaluated_config(const Checkpoint& checkpoint, const EvalOptio
                                "the model's configuration", io.model_folders, options.overrides));
   TRIREME_TRY_DONE(derive_dp(options, io.launch, loaded.config));
   if (io.launch.ranks > 0) loaded.config.run.backend = BackendChoice::Mpi;
-  return loaded.config;
+  return EvaluatedConfig{std::move(trained->config), std::move(loaded.config)};
 }
 
 Result<EvaluatedData> open_images(const std::string& path, const RunConfig& config,
@@ -239,9 +245,10 @@ void print_text(const EvaluatedModel& evaluated, const EvalResult& result, std::
   const EvalNumbers numbers = numbers_of(result, evaluated.bytes);
   const Checkpoint& checkpoint = evaluated.checkpoint;
   const std::string counts =
-      evaluated.reads_images
-          ? fmt::format("{} images", result.valid_tokens)
-          : fmt::format("{} predicted tokens, {} bytes", result.valid_tokens, evaluated.bytes);
+      evaluated.reads_images ? fmt::format("{} images", result.valid_tokens)
+      : evaluated.bytes > 0
+          ? fmt::format("{} predicted tokens, {} bytes", result.valid_tokens, evaluated.bytes)
+          : fmt::format("{} predicted tokens", result.valid_tokens);  // their bytes are unknown
   out << fmt::format("model           {} (step {})\n", checkpoint.folder(), checkpoint.info().step)
       << fmt::format("data            {}: {}\n", evaluated.data, counts)
       << fmt::format("loss            {:.6f} nats per {}\n", numbers.loss,
@@ -264,11 +271,16 @@ Result<int> run_eval(const EvalOptions& options, CommandIo& io) {
   if (!is_url(options.model)) TRIREME_TRY_DONE(require_folder(options.model));
   TRIREME_TRY(checkpoint, find_checkpoint(options.model, io.open_input));
   TRIREME_TRY(tokenizer, tokenizer_of(checkpoint));
-  TRIREME_TRY(config, evaluated_config(checkpoint, options, io));
+  TRIREME_TRY(configs, evaluated_config(checkpoint, options, io));
+  const RunConfig& config = configs.own;
   HostFacts host = this_host();
   host.ranks_on_host = io.launch.ranks_on_host;
   if (tokenizer != nullptr) host.data_vocab_size = tokenizer->vocab_size();
   TRIREME_TRY(model, resolve_model(config.model, host.data_vocab_size));
+  // A net of images with global pooling has the same weights for every size.
+  configs.trained.model.image_size = config.model.image_size;
+  TRIREME_TRY_DONE(check_same_model(configs.trained, config, model, checkpoint.folder(),
+                                    "leave the key out to evaluate this model"));
   TRIREME_TRY(data, open_data(options, config, io.open_input, tokenizer.get(), model));
   int num_ranks = 1;
   const int64_t begin_ns = monotonic_ns();

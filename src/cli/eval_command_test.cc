@@ -1,11 +1,17 @@
+#include <fmt/format.h>
+
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "base/file.h"
 #include "base/json_text.h"
 #include "cli/command_fixture.h"
+#include "data/encoded_images.h"
 
 namespace trireme {
 namespace {
@@ -63,6 +69,36 @@ TEST_F(EvalCommand, EveryLayoutAndTheTokenFileOfTheTextHaveTheSameNumbers) {
   const Json tokens = eval({}, "all/train.tok");
   EXPECT_EQ(tokens["loss"], one["loss"]);
   EXPECT_EQ(tokens["bits_per_byte"], one["bits_per_byte"]);
+}
+
+// A command that would evaluate another model than that of the checkpoint is refused. Keys that do
+// not change the model stay allowed, and so does a key with the value that the checkpoint has.
+TEST_F(EvalCommand, AnotherModelThanThatOfTheCheckpointIsRefused) {
+  const Json loss = eval({})["loss"];
+  for (const char* set :
+       {"model.layers=1", "model.heads=2", "model.norm_eps=0.1", "model.activation=relu"}) {
+    const CommandAnswer refused = answer_of({"eval", "run", "text.txt", "--set", set});
+    EXPECT_EQ(refused.exit_code, 2) << set << refused.out;
+    const std::string key(set, std::string(set).find('='));
+    EXPECT_NE(refused.err.find(key + " = "), std::string::npos) << refused.err;
+    EXPECT_NE(refused.err.find("holds the weights of a model with"), std::string::npos)
+        << refused.err;
+  }
+  EXPECT_EQ(eval({"--set", "model.layers=4"})["loss"], loss);
+  EXPECT_EQ(eval({"--set", "batch.micro_sequences=1"})["loss"], loss);
+}
+
+// The bytes of masked tokens are not known, and a line that says 0 bytes would be wrong.
+TEST_F(EvalCommand, BytesThatAreNotKnownAreNotTold) {
+  std::ofstream("chats.jsonl") << R"({"messages":[{"role":"user","content":"hello"},)"
+                               << R"({"role":"assistant","content":"once there was"}]})"
+                               << "\n";
+  succeed({"data", "prepare", "chats.jsonl", "--format", "chat", "--tokenizer", "byte",
+           "--val-fraction", "0", "--out", "chats"});
+  const std::string masked = succeed({"eval", "run", "chats/train.tok"});
+  EXPECT_NE(masked.find("predicted tokens\n"), std::string::npos) << masked;
+  EXPECT_EQ(masked.find(" bytes"), std::string::npos) << masked;
+  EXPECT_NE(succeed({"eval", "run", "text.txt"}).find(" bytes\n"), std::string::npos);
 }
 
 TEST_F(EvalCommand, TheBestCheckpointAndItsVocabularyAreFoundByName) {
@@ -170,6 +206,44 @@ TEST_F(EvalOfImages, ThePlanOfTheNetCountsImages) {
     EXPECT_NE(plan.find(words), std::string::npos) << words << plan;
   }
   EXPECT_EQ(plan.find("token"), std::string::npos) << plan;
+}
+
+// Folders of images with these classes, two images each.
+void write_folders(const std::string& root, const std::vector<std::string>& classes) {
+  for (const std::string& name : classes) {
+    std::filesystem::create_directories(root + "/" + name);
+    for (uint8_t image = 0; image < 2; ++image) {
+      const std::vector<uint8_t> pixels(64, uint8_t(image * 90));
+      std::ofstream(fmt::format("{}/{}/{}.png", root, name, image), std::ios::binary)
+          << encoded_png({8, 8, 1}, pixels);
+    }
+  }
+}
+
+TEST_F(EvalOfImages, SetsWhoseClassesDoNotFitAreRefused) {
+  write_folders("train", {"cat", "dog"});
+  write_folders("same", {"cat", "dog"});
+  write_folders("other", {"cat", "eel"});
+  write_folders("more", {"cat", "dog", "eel"});
+  const auto run = [](const std::string& val, const std::string& more) {
+    return answer_of({"train", "net.toml", "--out", "out-" + val, "--set", "data.train=train",
+                      "--set", "data.val=" + val, "--set", "model.vocab_size=2", "--set",
+                      "run.eval_sequences=4", "--set", "batch.global_sequences=4", "--set", more});
+  };
+  const CommandAnswer same = run("same", "run.steps=2");
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  const std::tuple<const char*, const char*, const char*> refused[] = {
+      {"other", "run.steps=2",
+       "data.val = \"other\" calls class 1 eel, and data.train calls it dog"},
+      {"more", "run.steps=2", "has images of 3 classes, and the model tells 2 apart"},
+      {"same-2", "data.crop_margin=8", "out of sight"},
+      {"same-3", "model.window=4", "model.window = 4 has no place in a net of images"},
+  };
+  for (const auto& [val, more, words] : refused) {
+    const CommandAnswer answer = run(val, more);
+    EXPECT_EQ(answer.exit_code, 2) << val;
+    EXPECT_NE(answer.err.find(words), std::string::npos) << answer.err;
+  }
 }
 
 }  // namespace

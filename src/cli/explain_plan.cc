@@ -50,7 +50,8 @@ std::vector<TimePart> time_parts(const RunPlan& plan, const Hardware& hardware) 
        "FLOPs of each product / (peak x matmul_share x depth / (depth + matmul_depth)), at most "
        "sustained_flops"},
       {"attention", work_s * whole.attention_s,
-       "causal FLOPs / (peak x attention_share); backward is 2.5 forward"},
+       "causal FLOPs / (peak x attention_share), backward 2.5 times as many / (peak x "
+       "attention_backward_share)"},
       {"memory", work_s * whole.memory_s,
        "bytes that other kernels read and write / (memory_bytes_per_s x memory_share)"},
       {"recomputation", work_s * whole.again_s, "kernels of the forward pass that run again"},
@@ -132,11 +133,12 @@ std::string memory_text(const RunPlan& plan) {
   const RankPlan& rank = plan.pipeline.front();
   const int64_t peak_action = rank.memory.peak_action;
   std::string text = fmt::format(
-      "memory of rank 0 reaches its peak at {}, action {} of {} ({}); its largest tensors, all "
-      "copies together\n",
+      "rank 0 uses the most memory at {}, action {} of {} ({}): {} of the {} that it allocates; "
+      "its largest tensors, all copies together\n",
       to_string(rank.program[size_t(peak_action)], plan.schedule.num_chunks), peak_action + 1,
       rank.program.size(),
-      action_legend({rank.program[size_t(peak_action)]}, plan.schedule.num_chunks));
+      action_legend({rank.program[size_t(peak_action)]}, plan.schedule.num_chunks),
+      format_bytes(rank.memory.peak_bytes), format_bytes(rank.memory.arena_bytes));
   for (const PlannedTensor& planned : largest_tensors(plan)) {
     const TensorSpec& tensor = *planned.tensor;
     text += fmt::format("  {:<14}{:>10}  {} {} {}{}\n", name_of(planned.memory_class),

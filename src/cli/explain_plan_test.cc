@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/units.h"
 #include "compile/stage_cost.h"
 #include "planner/make_plan.h"
 #include "predict/predict.h"
@@ -49,6 +50,18 @@ TEST(ExplainPlan, TheTimesArePartsOfThePlaceThatOthersWaitFor) {
     for (const auto& part : json.at("time")) sum += part.at("seconds").get<double>();
     EXPECT_NEAR(sum, predicted_step_s(plan, hardware), 1e-9 * sum) << stage_tp;
   }
+}
+
+// "peak" is what is allocated, here and in all other text. The bytes in use have another name.
+TEST(ExplainPlan, PeakIsWhatIsAllocatedAndNothingElse) {
+  const RunPlan plan = uneven_plan("4,1");
+  const MemoryPlan& memory = plan.pipeline.front().memory;
+  const std::string text = explanation_text({plan, nominal_hardware(), {}});
+  EXPECT_NE(text.find("): " + format_bytes(memory.peak_bytes) + " of the " +
+                      format_bytes(memory.arena_bytes) + " that it allocates"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("its peak"), std::string::npos) << text;
 }
 
 }  // namespace

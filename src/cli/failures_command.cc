@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "base/sealed_json.h"
+#include "cli/path_checks.h"
 #include "config/failure_rules_file.h"
 #include "failures/classify.h"
 #include "failures/evidence_json.h"
@@ -55,6 +56,7 @@ Result<std::vector<RecordedFailure>> read_failures(const std::string& run_dir) {
     TRIREME_TRY(recorded, failures_of_metrics(text, metrics));
     failures = std::move(recorded);
   } else if (evidence.empty()) {
+    TRIREME_TRY_DONE(require_run_folder(run_dir));
     return usage(fmt::format("{} has no metrics.jsonl: name the folder of a run", run_dir));
   }
   for (const std::string& path : evidence) {
@@ -72,7 +74,10 @@ Result<std::vector<RecordedFailure>> read_failures(const std::string& run_dir) {
 std::string one_line(const std::string& text) {
   const size_t begin = std::min(text.find_first_not_of(' '), text.size());
   const std::string line = text.substr(begin, text.find('\n', begin) - begin);
-  return line.size() <= kShownLetters ? line : line.substr(0, kShownLetters) + " ...";
+  if (line.size() <= kShownLetters) return line;
+  const size_t space = line.rfind(' ', kShownLetters);  // no word is cut unless it fills the line
+  const bool has_space = space != std::string::npos && space > kShownLetters / 2;
+  return line.substr(0, has_space ? space : kShownLetters) + " ...";
 }
 
 std::string advice_lines(const ClassAdvice& advice, const std::string& remedy) {
@@ -108,6 +113,9 @@ std::string failure_text(const ClassifiedFailure& failure, const FailureRules& r
     text += fmt::format("  went back     to a checkpoint of step {} or earlier, because {}\n",
                         recorded.goes_back_to, recorded.why_back);
   }
+  if (recorded.has_resumed) {
+    text += "  since then    the run has resumed; the remedy is for a failure that comes again\n";
+  }
   if (!recorded.folder.empty()) {
     text += fmt::format("  collected     {}/index.html\n", recorded.folder);
   }
@@ -142,6 +150,7 @@ Json failure_json(const ClassifiedFailure& failure, const FailureRules& rules) {
     json["goes_back_to"] = recorded.goes_back_to;
     json["why_back"] = recorded.why_back;
   }
+  if (recorded.has_resumed) json["has_resumed"] = true;
   if (!recorded.folder.empty()) json["folder"] = recorded.folder;
   json["seen"] = Json(evidence_json(recorded.evidence));
   return json;
@@ -184,6 +193,8 @@ Result<int> run_failures(const FailuresOptions& options, CommandIo& io) {
   Json list = Json::array();
   std::string text = recorded.empty() ? "no failure is recorded\n" : "";
   for (RecordedFailure& one : recorded) {
+    if (one.number == 0)
+      one.number = int64_t(list.size()) + 1;  // trireme train does not count them
     Classification found = classify(one.evidence, rules);
     const ClassifiedFailure failure{std::move(one), std::move(found)};
     list.push_back(failure_json(failure, rules));

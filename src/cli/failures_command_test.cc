@@ -60,6 +60,35 @@ TEST_F(FailuresCommand, SaysClassCausesAndRemedy) {
   EXPECT_NE(out_.str().find("remedy        Free space"), std::string::npos);
 }
 
+// After a restart the reader need not resume. `trireme train` does not number its failures.
+TEST_F(FailuresCommand, SaysThatTheRunHasResumedAndNumbersWhatHasNoNumber) {
+  const std::string failure =
+      R"({"event":"failure","step":7,"time":1795573001.388,"cause":"rank 0: a gradient"})"
+      "\n";
+  const std::string restart = "{\"event\":\"restart\",\"step\":5}\n";
+  has_metrics(failure);
+  ASSERT_EQ(run(false).value(), 0);
+  EXPECT_NE(out_.str().find("failure 1 after step 7"), std::string::npos) << out_.str();
+  EXPECT_EQ(out_.str().find("has resumed"), std::string::npos) << out_.str();
+  has_metrics(failure + restart + failure);
+  ASSERT_EQ(run(false).value(), 0);
+  const std::string text = out_.str();
+  EXPECT_LT(text.find("the run has resumed"), text.find("failure 2 after step 7")) << text;
+  EXPECT_EQ(text.find("the run has resumed"), text.rfind("the run has resumed")) << text;
+  ASSERT_EQ(run(true).value(), 0);
+  const auto failures = parse_json(out_.str()).at("failures");
+  EXPECT_TRUE(failures.at(0).contains("has_resumed"));
+  EXPECT_FALSE(failures.at(1).contains("has_resumed"));
+}
+
+TEST_F(FailuresCommand, ALongCauseIsCutBetweenWords) {
+  std::string words;
+  while (words.size() < 400) words += "waited ";
+  has_metrics("{\"event\":\"failure\",\"step\":7,\"cause\":\"" + words + "\"}\n");
+  ASSERT_EQ(run(false).value(), 0);
+  EXPECT_NE(out_.str().find("waited ...\n"), std::string::npos) << out_.str();
+}
+
 TEST_F(FailuresCommand, TakesRulesOfAFileAndRefusesDamage) {
   has_metrics(kDiskFull);
   const std::string rules = folder_ + "/rules.toml";

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "base/units.h"
+#include "cli/number_text.h"
 #include "cli/open_model.h"
 #include "cli/stop_texts.h"
 #include "device/host.h"
@@ -111,12 +112,13 @@ void print_speed(const std::vector<GenerateReport>& reports, bool is_list, std::
   const GenerateReport sum = sum_of(reports);
   if (sum.first_token_s > 0.0) {
     const std::string names = is_list ? fmt::format("{} prompts", reports.size()) : "prompt";
-    out << fmt::format("{}: {} tokens, first token after {}{}: {}\n", names, sum.prompt_tokens,
+    out << fmt::format("{}: {}, first token after {}{}: {}\n", names,
+                       format_counted(sum.prompt_tokens, "token"),
                        format_seconds(sum.first_token_s / double(reports.size())),
                        is_list ? " (mean)" : "", rate(sum.prompt_tokens, sum.first_token_s));
   }
   const std::string names = is_list ? fmt::format("{} texts", reports.size()) : "text";
-  out << fmt::format("{}: {} tokens", names, sum.new_tokens);
+  out << fmt::format("{}: {}", names, format_counted(sum.new_tokens, "token"));
   if (sum.decoded_tokens > 0) {
     out << fmt::format(", {} drawn after the first in {}: {}", sum.decoded_tokens,
                        format_seconds(sum.decode_s), rate(sum.decoded_tokens, sum.decode_s));

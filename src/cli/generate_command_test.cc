@@ -13,16 +13,14 @@
 #include "base/json_text.h"
 #include "base/units.h"
 #include "cli/command_fixture.h"
-#include "interchange/foreign_model.h"
-#include "tokenizer/bpe_tokenizer.h"
+#include "cli/foreign_model_fixture.h"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Runs in a folder with one small model in the formats hf/ and model.gguf. Its context has 16
-// tokens, and its tokens are the bytes and two pairs of them.
+// Runs in a folder with one small model in the formats hf/ and model.gguf.
 class Generate : public testing::Test {
  protected:
   void SetUp() override {
@@ -31,19 +29,7 @@ class Generate : public testing::Test {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     fs::current_path(folder_);
-    ModelConfig config;
-    config.layers = 2;
-    config.d_model = 32;
-    config.heads = 2;
-    config.vocab_size = 300;
-    config.seq_len = 16;
-    InterchangeModel model{.config = config, .weights = Weights(*resolve_model(config, 0))};
-    for (const ParamSpec& param : model.weights.params()) {
-      float value = 0.1f;
-      for (float& element : model.weights.at(param.name))
-        element = (value = value * 7.7f - float(int(value * 7.7f))) - 0.4f;
-    }
-    model.tokenizer = std::make_unique<BpeTokenizer>(*BpeTokenizer::make({{64, 65}, {220, 256}}));
+    InterchangeModel model = small_foreign_model(ModelConfig().family);
     model.dtype = DType::F32;
     ASSERT_TRUE(write_foreign_model(model, "hf", {}).ok());
     ASSERT_TRUE(write_foreign_model(model, "model.gguf", {.format = ForeignFormat::Gguf}).ok());

@@ -23,6 +23,11 @@ struct Launch {
   std::string failure_domain = {};  // SessionOptions::failure_domain
   std::string secret = {};          // of a job on several hosts, if the user has named one
   bool is_first() const { return rank == 0; }
+  // The command with which the user has started this process: the agents of `trireme launch` run
+  // `trireme train` for each rank, and messages begin with the command that the user knows.
+  std::string command_of_user(const std::string& command) const {
+    return place ? "trireme launch" : command;
+  }
 };
 
 }  // namespace trireme

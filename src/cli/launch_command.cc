@@ -19,6 +19,7 @@
 #include "agent/rank_processes.h"
 #include "agent/run_right.h"
 #include "api/this_machine.h"
+#include "base/absolute_folder.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/exit_code.h"
@@ -32,6 +33,7 @@
 #include "device/host.h"
 #include "observe/metrics.h"
 #include "session/preflight_report.h"
+#include "session/session.h"
 
 namespace trireme {
 namespace {
@@ -133,18 +135,14 @@ Status check_mpi(const LaunchOptions& options) {
 }
 
 // Every agent finds the Coord and the fence below the folder of the run.
-Status name_coord(const LaunchOptions& options, const std::string& run_dir, OtherHosts& others) {
-  if (!others.any()) return Done{};
-  std::error_code error;
-  const auto absolute = std::filesystem::absolute(run_dir, error).lexically_normal();
-  if (error) return usage(fmt::format("--out {}: {}", run_dir, error.message()));
+void name_coord(const LaunchOptions& options, const std::string& run_dir, OtherHosts& others) {
+  if (!others.any()) return;
   others.run_dir = run_dir;
-  others.coord_keys = absolute.string();
+  others.coord_keys = absolute_folder(run_dir);
   others.coord =
-      options.coord.empty() ? "file:" + (absolute / kCoordFolder).string() : options.coord;
+      options.coord.empty() ? "file:" + others.coord_keys + "/" + kCoordFolder : options.coord;
   if (options.lease_s) others.lease_s = double(*options.lease_s);
   others.layouts = options.layouts;
-  return Done{};
 }
 
 Result<OtherHosts> other_hosts(const LaunchOptions& options, const std::string& secret) {
@@ -272,7 +270,7 @@ Result<RankProcesses> processes_of(const LaunchOptions& options, const std::stri
   processes.others = std::move(others);
   if (uses_mpi) processes.mpirun = words_of(options.mpirun);
   TRIREME_TRY_DONE(leave_out_failing(folder, processes.ranks, processes.others, io));
-  TRIREME_TRY_DONE(name_coord(options, folder, processes.others));
+  name_coord(options, folder, processes.others);
   processes.status_file = folder + "/" + kStatusFile;
   processes.keeps_memory_folder = wants_memory_checkpoints(loaded.config);
   processes.leaves_lost_out = options.on_loss == "shrink";
@@ -334,6 +332,11 @@ Result<int> run_launch(const LaunchOptions& given, CommandIo& io) {
   if (options.check) return run_check(options, io);
   if (options.json) return usage("--json prints a check; give --check, too, or leave it out");
   const std::string folder = run_folder_of(options.config, options.out);
+  // Other hosts may have a folder of this name that is another one.
+  if (options.hosts.empty() && options.hostfile.empty() && options.agents == 0) {
+    const bool is_fresh = options.resume.empty();
+    TRIREME_TRY_DONE(check_run_folder(folder, is_fresh ? ResumeMode::Fresh : ResumeMode::Auto));
+  }
   TRIREME_TRY(loaded, load_config(options.config, io));
   const std::string& url = loaded.config.checkpoint.store;
   if (!url.empty()) TRIREME_TRY_DONE(prepare_stored_run(url, folder, options.resume, io));

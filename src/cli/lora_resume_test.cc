@@ -59,5 +59,23 @@ TEST_F(LoraResume, OtherAdaptersAreRefusedWithAWayThatWorks) {
   EXPECT_TRUE(std::filesystem::exists("again/checkpoints/step-000002"));
 }
 
+// A frozen parameter has no state of the optimizer, so a run cannot go on and train it. The
+// commands of the refusal lead to a run that does; more may be frozen at any time.
+TEST_F(LoraResume, TrainingWhatWasFrozenIsRefusedWithAWayThatWorks) {
+  succeed(train("run", {"--set", "optim.frozen=embedding.*", "--set", "run.steps=1"}));
+  const CommandAnswer refused =
+      answer_of(train("run", {"--resume", "auto", "--set", "run.steps=2"}));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("optim.frozen = \"\" trains embedding."), std::string::npos)
+      << refused.err;
+  EXPECT_NE(refused.err.find("(optim.frozen = \"embedding.*\")"), std::string::npos) << refused.err;
+  succeed(train("run", {"--resume", "auto", "--set", "run.steps=2", "--set",
+                        "optim.frozen=embedding.*,layers.0.*"}));
+  const std::vector<Words> commands = commands_in(refused.err);
+  ASSERT_EQ(commands.size(), 2u) << refused.err;
+  for (const Words& command : commands) succeed(command);
+  succeed(train("again", {"--resume", "BASE", "--set", "run.steps=2"}));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -154,11 +154,6 @@ Command eval_command() {
 
 namespace {
 
-Status require_out(const std::string& out) {
-  if (!out.empty()) return Done{};
-  return Error{ErrorKind::Usage, "--out is missing"};
-}
-
 Command checkpoint_import_command() {
   auto options = std::make_shared<CheckpointImportOptions>();
   return {
@@ -190,8 +185,8 @@ Command checkpoint_import_command() {
                   threads_option(options->threads)},
       .examples = {"trireme checkpoint import gpt2/ --out checkpoints/gpt2"},
       .run = [options](CommandIo& io) -> Result<int> {
-        TRIREME_TRY_DONE(require_out(options->out));
-        return with_stored_output(options->out, OutputRule::MustBeNew, io,
+        TRIREME_TRY_DONE(require_option(options->out, "--out"));
+        return with_stored_output(options->out, {}, io,
                                   [options, &io] { return run_checkpoint_import(*options, io); });
       }};
 }
@@ -232,8 +227,8 @@ Command checkpoint_export_command() {
                   threads_option(options->threads)},
       .examples = {"trireme checkpoint export runs/demo --format hf --out demo-hf"},
       .run = [options](CommandIo& io) -> Result<int> {
-        TRIREME_TRY_DONE(require_out(options->out));
-        return with_stored_output(options->out, OutputRule::MustBeNew, io,
+        TRIREME_TRY_DONE(require_option(options->out, "--out"));
+        return with_stored_output(options->out, {}, io,
                                   [options, &io] { return run_checkpoint_export(*options, io); });
       }};
 }

@@ -21,6 +21,13 @@ Status require_folder(const std::string& path) {
                path + ": no such folder; name a checkpoint or a run directory, such as runs/demo"};
 }
 
+Status require_run_folder(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return Done{};
+  if (fs::exists(path, ignored)) return usage(path + ": a file; name the folder of a run");
+  return usage(path + ": no such folder; name a run directory, such as runs/demo");
+}
+
 Status require_checkpoint(const std::string& path) {
   return is_url(path) ? Status(Done{}) : require_folder(path);
 }
@@ -74,7 +81,7 @@ Status require_adapters(const std::string& path) {
 bool is_own_model(const std::string& path) {
   std::error_code ignored;
   return fs::exists(path + "/index.json", ignored) ||
-         fs::is_directory(path + "/checkpoints", ignored);
+         fs::is_directory(path + "/checkpoints", ignored) || has_checkpoints(path);
 }
 
 Status require_new(const std::string& out) {

@@ -10,8 +10,11 @@ namespace trireme {
 // damage.
 Status require_folder(const std::string& path);
 
-// The same for a checkpoint that may also be in a store. Whether a name of a store is one shows
-// when it is opened.
+// Checks the same of a path that can only be a run directory.
+Status require_run_folder(const std::string& path);
+
+// Does the same for a checkpoint that may also be in a store. A name of a store is checked when it
+// is opened.
 Status require_checkpoint(const std::string& path);
 
 // Refuses names such as store://NAME/PATH, for a command that lists folders or reads files of other

@@ -23,8 +23,16 @@ Status check_search(const PlanOptions& options) {
                          !options.html.empty() || !options.jobs.to.empty();
   if (asks_more) {
     return usage(
-        "--search alpa goes with --cluster, --json, --set, --ranks, --graph and --out; --pareto, "
-        "--as, --rank, --html and --export look at one layout of all ops: leave them out");
+        "--search alpa goes with --cluster, --json, --set, --ranks, --explain, --graph and --out; "
+        "--pareto, --as, --rank, --html and --export look at one layout of all ops: leave them "
+        "out");
+  }
+  const PlanAdviceOptions& advice = options.advice;
+  if (advice.max_model || advice.rules || !advice.roofline.empty() ||
+      advice.token_question.tokens) {
+    return usage(
+        "--search alpa gives no other advice: ask for --tokens, --max-model, --rules or --roofline "
+        "without it");
   }
   if (!options.graph || options.graph->ends_with(".svg")) return Done{};
   return usage("--search alpa draws its stages as a picture: name a file such as --graph plan.svg");
@@ -35,6 +43,8 @@ Result<int> run_search_by_op(const PlanOptions& options, const RunConfig& config
   TRIREME_TRY_DONE(add_data_facts(config, io.open_input, host));
   TRIREME_TRY(run, planned_run(config, host, hardware));
   TRIREME_TRY(found, search_by_op(run, config, host));
+  found.layout = search_one_layout(config, host, hardware);
+  if (options.explain) found.prices = role_prices(run, found.search.best);
   const std::optional<NamedPlan> written = found.trainable();
   const bool writes = !options.jobs.out.empty();
   if (options.json) {

@@ -8,11 +8,7 @@ namespace trireme {
 namespace {
 
 DrawnUnit drawn_unit(const OpGroups& groups, const PlacedUnits& units, const StageMesh& mesh) {
-  const bool is_layer = groups.graph().unit.starts_with("layers.");
-  DrawnUnit drawn{is_layer ? fmt::format("{} layer{}", units.count, units.count == 1 ? "" : "s")
-                           : groups.graph().unit,
-                  sharding_text(units.way),
-                  {}};
+  DrawnUnit drawn{unit_text(groups, units), sharding_text(units.way), {}};
   for (size_t g = 0; g < units.way.roles.size(); ++g) {
     const std::string roles = to_string(units.way.roles[g], mesh);
     const std::string& name = groups.groups()[g].name;

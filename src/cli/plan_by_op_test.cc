@@ -1,3 +1,4 @@
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -119,6 +120,68 @@ TEST(PlanByOp, TheFastestPlanThatRunsIsOffered) {
       EXPECT_EQ(offered->name, names[size_t(expected)]) << there << " " << fastest;
       EXPECT_EQ(offered->plan->predicted_s, plans[size_t(expected)]->predicted_s);
     }
+  }
+}
+
+// The plain search knows more schedules, so its fastest layout stands beside the plan by op.
+TEST_F(PlanByOpTest, TheFastestLayoutOfThePlainSearchIsShown) {
+  const auto json = parse_json(succeed(search({"--json"}))).at("alpa").at("layout");
+  std::vector<std::string> plain = search({"--json"});
+  plain.erase(std::find(plain.begin(), plain.end(), "alpa"));
+  const auto best = parse_json(succeed(plain)).at("search").at("best");
+  double fastest = std::numeric_limits<double>::max();
+  for (const auto& layout : best) fastest = std::min(fastest, layout.at("step_s").get<double>());
+  EXPECT_EQ(json.at("predicted_step").get<double>(), fastest);
+  EXPECT_NE(succeed(search({})).find("best of plan --search "), std::string::npos);
+}
+
+// Every op of every stage shows its roles, the chosen ones first; no other one that fits is
+// cheaper.
+TEST_F(PlanByOpTest, ExplainPricesTheRolesOfEveryOp) {
+  std::ofstream("two.toml") << "[device]\nname = \"quick\"\nfp32_flops = 2e12\n"
+                               "memory_bytes_per_s = 2e12\nmemory_bytes = 4_294_967_296\n"
+                               "[tiers.node]\nranks = 2\nlatency_s = 1e-6\nbytes_per_s = 1e11\n";
+  std::vector<std::string> args = {
+      "plan",      "tiny.toml", "--ranks",  "2",     "--search",
+      "alpa",      "--cluster", "two.toml", "--set", "batch.global_sequences=2",
+      "--explain", "--json"};
+  const auto json = parse_json(succeed(args)).at("alpa");
+  int others = 0;
+  for (const auto& stage : json.at("stages")) {
+    for (const auto& kind : stage.at("kinds")) {
+      for (const auto& op : kind.at("ops")) {
+        const auto& prices = op.at("alternatives");
+        ASSERT_FALSE(prices.empty());
+        EXPECT_TRUE(prices.front().at("chosen").get<bool>());
+        EXPECT_EQ(prices.front().at("roles"), op.at("roles"));
+        const double chosen_s = prices.front().at("stage_s");
+        for (const auto& price : prices) {
+          EXPECT_EQ(price.at("fits").get<bool>(), !price.at("stage_s").is_null());
+          others += price.at("chosen").get<bool>() ? 0 : 1;
+          const bool is_by_op = !json.at("runnable").get<bool>();
+          if (!is_by_op || !price.at("fits").get<bool>()) continue;
+          EXPECT_GE(price.at("stage_s").get<double>(), chosen_s * (1.0 - 1e-9));
+        }
+      }
+    }
+  }
+  EXPECT_GT(others, 0);
+  args.pop_back();
+  const std::string text = succeed(args);
+  EXPECT_NE(text.find("prices of the roles of every op"), std::string::npos) << text;
+  EXPECT_NE(text.find("chosen; the op computes "), std::string::npos) << text;
+  const auto plain = parse_json(succeed(search({"--json"}))).at("alpa");
+  EXPECT_FALSE(plain.at("stages")[0].at("kinds")[0].at("ops")[0].contains("alternatives"));
+}
+
+TEST_F(PlanByOpTest, AdviceIsNotLeftOutSilently) {
+  for (const std::vector<std::string>& asked : {std::vector<std::string>{"--tokens", "1e9"},
+                                                {"--max-model"},
+                                                {"--rules"},
+                                                {"--roofline", "roof.svg"}}) {
+    const CommandAnswer answer = answer_of(search(asked));
+    EXPECT_EQ(answer.exit_code, 2) << asked[0];
+    EXPECT_NE(answer.err.find("gives no other advice"), std::string::npos) << answer.err;
   }
 }
 

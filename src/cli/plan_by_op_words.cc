@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "autoparallel/cluster_stages.h"
+#include "base/units.h"
 
 namespace trireme {
 
@@ -47,6 +48,12 @@ std::string sharding_text(const UnitWay& way) {
     text += fmt::format(", recompute {}", name_of(way.recompute));
   }
   return text;
+}
+
+std::string unit_text(const OpGroups& groups, const PlacedUnits& units) {
+  const bool is_layer = groups.graph().unit.starts_with("layers.");
+  return is_layer ? fmt::format("{} layer{}", units.count, units.count == 1 ? "" : "s")
+                  : groups.graph().unit;
 }
 
 bool are_alike(const StagePlan& a, const StagePlan& b) {

@@ -21,6 +21,8 @@ RanksOfStage ranks_of_stage(const PlannedRun& run, int first_rank, int num_ranks
 std::string memory_text(const StagePlan& stage, const RanksOfStage& ranks);
 // Returns what is done with the state of a unit and what it computes again, such as "ZeRO 3".
 std::string sharding_text(const UnitWay& way);
+// Returns what the units of a kind are called, such as "6 layers" or "head".
+std::string unit_text(const OpGroups& groups, const PlacedUnits& units);
 // True if two stages differ only in their ranks and layers.
 bool are_alike(const StagePlan& a, const StagePlan& b);
 

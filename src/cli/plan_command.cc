@@ -131,6 +131,7 @@ Result<int> run_search(const PlanOptions& options, const RunConfig& config, Pric
   order_near_ties(search.best);
   LayoutSearch front;
   if (options.pareto) {
+    io.err << "note: --pareto compares thousands of layouts, which may take minutes\n";
     TRIREME_TRY(searched, search_front(config, priced.host, priced.hardware,
                                        all_layouts(num_ranks, config, priced.hardware)));
     front = std::move(searched);
@@ -307,8 +308,8 @@ Result<int> print_plan(const PlanOptions& options, const RunConfig& config, cons
     io.out << json_text(json, 2) << "\n";
     return 0;
   }
-  io.out << describe_plan(plan) << device_lines(plan, hardware) << priced_line(plan, hardware)
-         << collectives_text(plan, hardware);
+  io.out << describe_plan(plan, io.open_input) << device_lines(plan, hardware)
+         << priced_line(plan, hardware) << collectives_text(plan, hardware);
   if (as) io.out << plan_as_text(*as);
   if (options.explain) io.out << explanation_text(explanation);
   io.out << advice_text(advice);

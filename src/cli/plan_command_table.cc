@@ -42,7 +42,8 @@ Command plan_command() {
             .target = &options->pareto},
            {.name = "explain",
             .doc = "explain where time and memory go and what alternatives would cost; with "
-                   "--search, explain why other layouts were rejected",
+                   "--search, explain why other layouts were rejected; with --search alpa, "
+                   "price every role that an op could have instead",
             .target = &options->explain},
            {.name = "html",
             .value_name = "FILE",

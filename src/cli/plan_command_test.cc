@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/json_text.h"
+#include "cli/command_fixture.h"
 
 namespace trireme {
 namespace {
@@ -131,7 +132,7 @@ TEST(PlanCommand, PeakIsWhatARankAllocatesInEveryText) {
   EXPECT_NE(text_of(false, true).find("MFU       peak "), std::string::npos);
 }
 
-// The code of the action at which memory reaches its peak is followed by its meaning.
+// The code of the action that uses the most memory is followed by its meaning.
 TEST(PlanCommand, ExplainSaysWhatTheCodeOfItsActionMeans) {
   const auto explained = [](const std::vector<std::string>& overrides) {
     std::ostringstream out, err;
@@ -141,7 +142,7 @@ TEST(PlanCommand, ExplainSaysWhatTheCodeOfItsActionMeans) {
     options.config.files = {(kRoot / "configs" / "tiny-gpt2.toml").string()};
     options.config.overrides = overrides;
     EXPECT_TRUE(run_plan(options, io).ok());
-    const std::string text = out.str(), begin = "memory of rank 0 reaches its peak at ";
+    const std::string text = out.str(), begin = "rank 0 uses the most memory at ";
     return text.substr(text.find(begin) + begin.size(), 120);
   };
   const std::string whole = explained({});
@@ -150,6 +151,48 @@ TEST(PlanCommand, ExplainSaysWhatTheCodeOfItsActionMeans) {
   const std::string chunks =
       explained({"parallel.pp=2", "parallel.schedule=zb_v", "batch.micro_sequences=1"});
   EXPECT_NE(chunks.find(", 3.1 micro-batch 3 of chunk 1"), std::string::npos) << chunks;
+}
+
+// With data.document_mask the text and the JSON say how attention is counted, also where the data
+// cannot be read.
+TEST(PlanCommand, SaysHowItCountsAttentionWithinDocuments) {
+  const auto planned = [](const std::vector<std::string>& overrides, bool json) {
+    std::ostringstream out, err;
+    CommandIo io{out, err};
+    PlanOptions options{.cluster = (kRoot / "clusters" / "dgx-h100.toml").string()};
+    options.json = json;
+    options.config.files = {(kRoot / "configs" / "tiny-gpt2.toml").string()};
+    options.config.overrides = overrides;
+    options.config.overrides.push_back("data.document_mask=true");
+    EXPECT_TRUE(run_plan(options, io).ok());
+    return out.str();
+  };
+  const auto has = [](const std::string& text, const std::string& words) {
+    EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
+  };
+  has(planned({}, true), "causal attention within documents (document_keys); no");
+  has(planned({}, false), "a query sees ");
+  // Tokens of another program, without a tokenizer: nobody knows where documents end.
+  const std::string folder = testing::TempDir() + "/plan-documents-" + std::to_string(getpid());
+  std::filesystem::create_directories(folder);
+  const std::string bin = folder + "/some.bin", tokens = folder + "/some.tok";
+  std::ofstream(bin, std::ios::binary) << std::string(4096, '\0');
+  const CommandAnswer imported =
+      answer_of({"data", "import", bin, "--vocab-size", "256", "--out", tokens});
+  ASSERT_EQ(imported.exit_code, 0) << imported.err;
+  const std::vector<std::string> endless = {"data.source=files", "data.train=" + tokens};
+  has(planned(endless, true), "causal attention, as if every sequence were one document; no");
+  has(planned(endless, false), "the token file does not name it: set data.tokenizer");
+  // The cause is the tokenizer that cannot be read, and not that none is named.
+  std::vector<std::string> unreadable = endless;
+  unreadable.push_back("data.tokenizer=" + folder + "/missing.json");
+  const std::string unread = planned(unreadable, false);
+  has(unread, "missing.json");
+  EXPECT_EQ(unread.find("does not name"), std::string::npos) << unread;
+  const std::string unnamed = planned({"data.source=files"}, false);
+  has(unnamed, "data.train is empty: name a token file");
+  EXPECT_EQ(unnamed.find("data.tokenizer"), std::string::npos);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(PlanCommand, RefusesARankThatIsNotThere) {
@@ -208,6 +251,50 @@ TEST(PlanCommand, AnUnknownEndingOfTheGraphsFileIsRefused) {
   }
 }
 
+// An image is one sample, however the ranks share out its rows.
+TEST(PlanCommand, TheGraphOfANetOfImagesCountsImages) {
+  const std::string text = planned_with_graph("", [](PlanOptions& options) {
+                             options.config.overrides = {"model.family=alexnet",
+                                                         "model.layers=6",
+                                                         "model.seq_len=1",
+                                                         "data.source=synthetic",
+                                                         "data.train=",
+                                                         "data.val_fraction=0.0",
+                                                         "model.image_size=63",
+                                                         "model.image_channels=3",
+                                                         "model.vocab_size=10",
+                                                         "parallel.tp=2",
+                                                         "batch.micro_sequences=2",
+                                                         "batch.global_sequences=2"};
+                           }).value();
+  const std::string line = text.substr(0, text.find('\n'));
+  EXPECT_NE(line.find("2 images of 63 x 63 with 3 channels"), text.npos) << line;
+  EXPECT_EQ(line.find("sequence"), text.npos) << line;
+}
+
+// With ZeRO the shards of ranks differ by a few elements. In a model that is not tiny, nobody can
+// tell the classes of the plan apart.
+TEST(PlanCommand, ThePageShowsRanksThatLookAlikeOnce) {
+  const std::string file = testing::TempDir() + "/alike.html";
+  const std::string text =
+      planned_with_graph("-", [&](PlanOptions& options) {
+        options.config.overrides = {"parallel.dp=64", "parallel.zero=3", "batch.micro_sequences=1",
+                                    "batch.global_sequences=64", "model.d_model=4096"};
+        options.graph.reset();
+        options.html = file;
+      }).value();
+  const std::string page = content_of_file(file);
+  const std::string opening = "<script id=\"data\" type=\"application/json\">";
+  const size_t begin = page.find(opening);
+  ASSERT_NE(begin, page.npos);
+  const size_t end = page.find("</script>", begin);
+  const Json ranks = parse_json(page.substr(begin + opening.size(), end - begin - opening.size()))
+                         .at("plan")
+                         .at("ranks");
+  EXPECT_EQ(ranks.at("num_ranks"), 64);
+  EXPECT_LE(ranks.at("ranks").size(), 4u);
+}
+
 TEST(PlanCommand, TheGraphIsThatOfTheRank) {
   const auto at_rank = [](int rank) {
     return planned_with_graph("", [rank](PlanOptions& options) { options.rank = rank; });
@@ -264,6 +351,24 @@ TEST(PlanCommand, AnotherTrainersMemoryIsComparedWithTheDevice) {
   EXPECT_EQ(refused.error().kind, ErrorKind::Infeasible);
   EXPECT_NE(refused.error().message.find("megatron would need"), std::string::npos);
   EXPECT_EQ(planned_as("nemo", {}).error().kind, ErrorKind::Usage);
+}
+
+// Most rows without a model lack it for one reason, which is told once.
+TEST(PlanCommand, TheLargestModelTellsEveryReasonOnce) {
+  PlanOptions options{.cluster = (kRoot / "clusters" / "dgx-h100.toml").string()};
+  options.config.files = {(kRoot / "configs" / "tiny-gpt2.toml").string()};
+  options.config.overrides = {"optim.name=muon"};
+  options.advice.max_model = true;
+  std::ostringstream out, err;
+  CommandIo io{out, err};
+  ASSERT_EQ(run_plan(options, io).value(), 0);
+  for (const char* offload : {"optimizer", "all"}) {
+    const std::string reason = std::string("but memory.offload = \"") + offload + "\"";
+    const size_t at = out.str().find(reason);
+    ASSERT_NE(at, std::string::npos) << out.str();
+    EXPECT_EQ(out.str().find(reason, at + 1), std::string::npos) << out.str();
+  }
+  EXPECT_NE(out.str().find("none, see 2\n"), std::string::npos) << out.str();
 }
 
 // What --failures adds to the JSON and to the text, and that the days of --tokens follow from it.

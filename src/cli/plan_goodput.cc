@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "cli/number_text.h"
 #include "config/failure_rates_file.h"
 #include "failures/failure_class.h"
 
@@ -79,10 +80,10 @@ std::string cause_lines(const GoodputForecast& forecast, std::optional<double> p
                   "count", "lost", "device hours", price ? "         cost" : "");
   for (const CauseCost& cost : costs) {
     const double hours = forecast.device_hours(cost.lost_s());
-    text += fmt::format("  {:<30} {:<17} {:<8} {:>8.3g} {:>9} {:>13.4g}{}\n", cost.cause.name,
+    text += fmt::format("  {:<30} {:<17} {:<8} {:>8.3g} {:>9} {:>13}{}\n", cost.cause.name,
                         name_of(cost.cause.failure_class), name_of(cost.cause.domain), cost.count,
-                        time_text(cost.lost_s()), hours,
-                        price ? fmt::format(" {:>12.4g}", hours * *price) : "");
+                        time_text(cost.lost_s()), plain_number(hours),
+                        price ? fmt::format(" {:>12}", plain_number(hours * *price)) : "");
   }
   return text;
 }
@@ -159,7 +160,8 @@ std::string goodput_text(const GoodputForecast& forecast, std::optional<double> 
       forecast.spares.hosts, forecast.hosts, forecast.spares.mean_in_repair);
   text += size_lines(forecast) + interval_lines(forecast) + cause_lines(forecast, price_per_hour);
   text += printed_share_lines(rates);
-  text += "  what would raise the share\n";
+  text += forecast.changes.empty() ? "  none of the changes that were tried would raise the share\n"
+                                   : "  what would raise the share\n";
   for (const GoodputChange& change : forecast.changes) {
     text += fmt::format("    {:<44} {:>8}  {:+.2f} points\n", change.change,
                         share_text(change.share), 100.0 * change.gain);

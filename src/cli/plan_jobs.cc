@@ -47,6 +47,34 @@ Result<RunConfig> load_base(const RunConfigOptions& config, const CommandIo& io)
   return RunConfig{};
 }
 
+bool is_degree(const ConfigAssignment& set) {
+  return set.key == "parallel.tp" || set.key == "parallel.pp" || set.key == "parallel.cp";
+}
+
+// Assignments of --set that can be read; load_config refuses the others.
+std::vector<ConfigAssignment> readable_overrides(const RunConfigOptions& config) {
+  std::vector<ConfigAssignment> overrides;
+  for (const std::string& text : config.overrides) {
+    Result<ConfigAssignment> set = parse_override(text);
+    if (set.ok()) overrides.push_back(std::move(*set));
+  }
+  return overrides;
+}
+
+// Ranks of a copy of the model before --set changes a degree.
+int64_t base_ranks_per_copy(const RunConfigOptions& config, const RunConfig& base,
+                            const CommandIo& io) {
+  RunConfigOptions without = config;
+  without.ranks.reset();
+  std::erase_if(without.overrides, [](const std::string& text) {
+    const Result<ConfigAssignment> set = parse_override(text);
+    return set.ok() && is_degree(*set);
+  });
+  const Result<RunConfig> file = load_base(without, io);
+  const ParallelConfig& degrees = file.ok() ? file->parallel : base.parallel;
+  return int64_t{degrees.tp} * degrees.pp * degrees.cp;
+}
+
 Result<ImportedJob> read_job(const PlanJobOptions& options,
                              const std::vector<std::string>& arguments, ImportRequest request) {
   if (options.from_file.empty()) {
@@ -132,9 +160,12 @@ Result<LoadedConfig> load_plan_config(const RunConfigOptions& config, const Plan
                             {.trainer = trainer_of(options.from),
                              .ranks = config.ranks,
                              .base = base,
-                             .has_base = !files.files.empty()}));
+                             .has_base = !files.files.empty(),
+                             .overrides = readable_overrides(config),
+                             .base_ranks_per_copy = base_ranks_per_copy(files, base, io)}));
   for (const std::string& note : job.notes) io.err << "note: " << note << "\n";
   for (const std::string& setting : job.not_used) io.err << "not used: " << setting << "\n";
+  for (const std::string& setting : job.not_known) io.err << "not known: " << setting << "\n";
   return load_config({.files = files.files,
                       .overrides = config.overrides,
                       .model_folders = io.model_folders,

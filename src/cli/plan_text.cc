@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "base/units.h"
+#include "cli/number_text.h"
 #include "planner/plan_warnings.h"
 #include "predict/predict.h"
 #include "program/action_legend.h"
 #include "schema/image_net.h"
 #include "schema/mesh.h"
+#include "session/add_data_facts.h"
 #include "train/planned_shard.h"
 
 namespace trireme {
@@ -64,8 +66,9 @@ std::string place_of_modules(const RunPlan& plan) {
 std::string batch_line(const RunPlan& plan) {
   const std::string samples =
       plan.model.reads_images()
-          ? fmt::format("{} images", plan.global_sequences)
-          : fmt::format("{} sequences = {} tokens", plan.global_sequences, plan.tokens_per_step());
+          ? format_counted(plan.global_sequences, "image")
+          : fmt::format("{} = {}", format_counted(plan.global_sequences, "sequence"),
+                        format_counted(plan.tokens_per_step(), "token"));
   return fmt::format("batch      {} a step: {} micro-batch{} of {} on {} thread{}\n", samples,
                      plan.num_microbatches, plan.num_microbatches == 1 ? "" : "es",
                      plan.shape.micro_sequences, plan.num_threads,
@@ -73,12 +76,14 @@ std::string batch_line(const RunPlan& plan) {
 }
 
 // Says which share of the scores attention computes if documents do not see each other.
-std::string documents_line(const RunPlan& plan) {
+std::string documents_line(const RunPlan& plan, const OpenInput& open_input) {
   if (!plan.shape.documents) return "";
   if (plan.shape.document_keys == 0.0) {
-    return "documents  their lengths are unknown: attention is priced as if every sequence were "
-           "one\n"
-           "           document; name the data in data.train\n";
+    const Result<double> keys = measure_document_keys(plan.config, plan.model, open_input);
+    return fmt::format(
+        "documents  their lengths are unknown, so attention is priced as if every sequence were\n"
+        "           one document{}\n",
+        keys.ok() ? "" : ": " + keys.error().message);
   }
   const double whole = 0.5 * double(plan.model.seq_len + 1);
   return fmt::format(
@@ -90,7 +95,7 @@ std::string documents_line(const RunPlan& plan) {
 
 }  // namespace
 
-std::string describe_plan(const RunPlan& plan) {
+std::string describe_plan(const RunPlan& plan, const OpenInput& open_input) {
   const ModelSpec& model = plan.model;
   std::string text = model_line(model);
   text +=
@@ -116,7 +121,7 @@ std::string describe_plan(const RunPlan& plan) {
   text += fmt::format("FLOPs      {} per {} and training step{}\n",
                       format_count(plan.flops_per_token.total()), counted_unit(model),
                       model.reads_images() ? "" : " (causal attention)");
-  text += documents_line(plan);
+  text += documents_line(plan, open_input);
   text += batch_line(plan);
   if (plan.num_ranks() > 1) {
     const std::string ep = plan.mesh.ep == 1 ? "" : fmt::format(" (ep {} of it)", plan.mesh.ep);

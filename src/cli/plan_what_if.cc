@@ -40,6 +40,7 @@ std::string waits_text(const WaitingRanks& group, double step_s) {
     waits.push_back(fmt::format("{} {} {}", format_seconds(std::abs(seconds)),
                                 seconds > 0.0 ? "longer" : "shorter", where));
   };
+  add(group.in_transfers_s, "in transfers");
   add(group.in_layers_s, "inside layers");
   add(group.for_stages_s, "for other stages");
   add(group.at_end_s, "at the end of the step");

@@ -52,6 +52,14 @@ TEST(PlanWhatIf, RefusesWhatIsNoRankTierOrNumberAndSaysHowToWriteIt) {
   EXPECT_NE(refused({.seed = 2}).find("--jitter SIGMA"), std::string::npos);
 }
 
+// Nobody is told that no rank waits longer beside a step that has become longer.
+TEST(PlanWhatIf, ASlowLinkIsSomethingThatRanksWaitFor) {
+  const std::string printed =
+      planned_what_if([](PlanOptions& plan) { plan.what_if.slow_links = {"node=0.01"}; }).value();
+  EXPECT_EQ(printed.find("do not wait longer"), std::string::npos) << printed;
+  EXPECT_NE(printed.find(" longer in transfers"), std::string::npos) << printed;
+}
+
 TEST(PlanWhatIf, IsRefusedBesideOptionsThatWouldIgnoreIt) {
   for (const auto& change : std::vector<std::function<void(PlanOptions&)>>{
            [](PlanOptions& options) { options.search = ""; },

@@ -2,6 +2,7 @@
 
 #include <ostream>
 
+#include "base/file.h"
 #include "observe/report.h"
 
 namespace trireme {

@@ -48,7 +48,8 @@ Result<int> run_reproduce_alpa(bool json, CommandIo& io) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   if (!json) {
     io.out << fmt::format(
-        "alpa: the models of Zheng et al. 2022 on nodes of {}, 1,024 sequences a step\n\n"
+        "alpa: the models of Zheng et al. 2022 on nodes of {}, 1,024 sequences or 1,536 images a "
+        "step\n\n"
         "  {:<9} {:>5} {:>10} {:>6} {:>10} {:>7} {:>9}  {}\n",
         hardware.name, "model", "ranks", "step", "MFU", "uniform", "gain", "search",
         "micro-batch and stages");
@@ -72,11 +73,12 @@ Result<int> run_reproduce_alpa(bool json, CommandIo& io) {
     }
     const FoundPlan& best = found->search.best;
     const bool has_uniform = found->uniform.has_value();
-    io.out << fmt::format(
-        "  {:<9} {:>5} {:>10} {:>5.1f}% {:>10} {:>6.1f}% {:>9}  {} sequences, {}\n", model.name,
-        model.num_ranks, format_seconds(best.step_s), 100.0 * found->mfu(best.step_s),
-        has_uniform ? format_seconds(found->uniform->found.step_s) : "none", 100.0 * found->gain(),
-        format_seconds(found->seconds), best.sequences, meshes_text(best));
+    io.out << fmt::format("  {:<9} {:>5} {:>10} {:>5.1f}% {:>10} {:>6.1f}% {:>9}  {} {}, {}\n",
+                          model.name, model.num_ranks, format_seconds(best.step_s),
+                          100.0 * found->mfu(best.step_s),
+                          has_uniform ? format_seconds(found->uniform->found.step_s) : "none",
+                          100.0 * found->gain(), format_seconds(found->seconds), best.sequences,
+                          run.model.reads_images() ? "images" : "sequences", meshes_text(best));
     io.out.flush();
   }
   if (json) {

@@ -6,7 +6,6 @@
 #include "device/host.h"
 
 namespace trireme {
-namespace {
 
 std::string program_path() {
   std::error_code error;
@@ -19,8 +18,6 @@ std::string current_folder() {
   const auto folder = std::filesystem::current_path(error);
   return error ? "" : folder.string();
 }
-
-}  // namespace
 
 std::vector<std::pair<std::string, std::string>> run_environment() {
   return {{"host", host_name()},

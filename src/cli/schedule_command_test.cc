@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 
 #include "base/json_text.h"
@@ -103,6 +104,33 @@ TEST(ScheduleCommand, NoTextOfAPictureIsClipped) {
   ASSERT_TRUE(
       compare_schedules("gpipe,1f1b,interleaved,zb_h1,zb_v,dualpipe,dualpipev", options, out).ok());
   EXPECT_EQ(clipped_texts(out.str()), std::vector<std::string>());
+}
+
+// The two numbers of an overlapped pair stand above each other in one box of 22 pixels.
+TEST(ScheduleCommand, NumbersOfAPictureCanBeRead) {
+  for (const char* kind : {"dualpipe", "1f1b"}) {
+    const std::string svg = output(
+        {.kind = kind, .num_stages = 8, .num_microbatches = 20, .format = ScheduleFormat::Svg});
+    const std::regex size_of_font("font-size[=:] ?\"?([0-9]+)");
+    int num_sizes = 0;
+    for (std::sregex_iterator size(svg.begin(), svg.end(), size_of_font), end; size != end;
+         ++size, ++num_sizes) {
+      EXPECT_GE(std::stoi((*size)[1]), 11) << kind;
+    }
+    EXPECT_GE(num_sizes, 3) << "of the page, its title and the numbers";
+  }
+  const std::string pairs = output(
+      {.kind = "dualpipe", .num_stages = 8, .num_microbatches = 20, .format = ScheduleFormat::Svg});
+  const auto count = [&](const std::string& part) {
+    size_t found = 0;
+    for (size_t at = pairs.find(part); at != std::string::npos; at = pairs.find(part, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  // Each of 20 micro-batches has a forward and a backward on each of 8 ranks, and W of its own
+  // where the backward is split.
+  EXPECT_GE(count("<text class=\"n\""), 20u * 8 * 2);
 }
 
 TEST(ScheduleCommand, RefusesWithoutWritingAnything) {

@@ -8,8 +8,10 @@
 
 #include "base/units.h"
 #include "cli/plan_by_op_words.h"
+#include "cli/role_prices_text.h"
 #include "graph/work.h"
 #include "planner/layout_choice.h"
+#include "planner/search_layout.h"
 
 namespace trireme {
 namespace {
@@ -18,6 +20,8 @@ using Json = nlohmann::ordered_json;
 
 // If the gain is smaller, the best uniform plan is as good.
 constexpr double kWorthFreedom = 0.03;
+
+const char* plural_of(int64_t count) { return count == 1 ? "" : "s"; }
 
 // Neighbouring ops with the same roles are in one line.
 std::string roles_text(const OpGroups& groups, const UnitWay& way, const StageMesh& mesh) {
@@ -110,8 +114,18 @@ std::string gain_text(const PlanByOp& found) {
   return text;
 }
 
+// The layouts of `trireme plan --search` are priced by the prediction of `trireme plan` alone.
+std::string layout_text(const PlanByOp& found) {
+  if (!found.layout) return "";
+  return fmt::format("best of plan --search {}, peak {}; it also tries other schedules\n  {}\n",
+                     format_seconds(found.layout->predicted_s),
+                     format_bytes(found.layout->arena_bytes),
+                     set_options(found.config, found.layout->config));
+}
+
+// `prices`: of the roles of its ops, or nullptr if they are not asked for.
 Json stage_json(const PlanByOp& found, const StageSearch& names, const StagePlan& stage,
-                int first_rank) {
+                int first_rank, const StageRolePrices* prices) {
   Json json = {{"first_rank", first_rank},
                {"ranks", stage.num_ranks},
                {"mesh", {stage.mesh.dims[0].degree(), stage.mesh.dims[1].degree()}},
@@ -123,7 +137,8 @@ Json stage_json(const PlanByOp& found, const StageSearch& names, const StagePlan
                {"step_s", stage.step_s},
                {"bytes", stage.bytes}};
   json["kinds"] = Json::array();
-  for (const PlacedUnits& units : stage.units) {
+  for (size_t u = 0; u < stage.units.size(); ++u) {
+    const PlacedUnits& units = stage.units[u];
     const OpGroups& groups = names.groups(units.kind);
     Json kind = {{"first", units.first_unit},
                  {"count", units.count},
@@ -136,6 +151,8 @@ Json stage_json(const PlanByOp& found, const StageSearch& names, const StagePlan
       kind["ops"].push_back(
           {{"op", groups.groups()[g].name},
            {"roles", {name_of(units.way.roles[g][0]), name_of(units.way.roles[g][1])}}});
+      if (prices == nullptr) continue;
+      kind["ops"].back()["alternatives"] = role_prices_json((*prices)[u][g]);
     }
     json["kinds"].push_back(std::move(kind));
   }
@@ -213,22 +230,40 @@ Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
                   took.count()};
 }
 
+std::optional<RunnablePlan> search_one_layout(const RunConfig& config, const HostFacts& host,
+                                              const Hardware& hardware) {
+  const auto ranks = int(num_ranks(config.parallel));
+  const Result<LayoutSearch> search = search_layout(config, host, hardware, ranks, 1);
+  if (!search.ok()) return std::nullopt;
+  const PricedLayout& best = search->best.front();
+  RunnablePlan plan{.config = with_layout(config, best.layout),
+                    .predicted_s = best.time.step,
+                    .arena_bytes = best.arena_bytes};
+  plan.found.step_s = best.time.step;
+  plan.config.batch.global_sequences = search->global_sequences;
+  return plan;
+}
+
 std::string plan_by_op_text(const PlanByOp& found) {
   const FoundPlan& best = found.search.best;
   std::string text = fmt::format(
-      "plan by op for {} ranks of {}, {} sequences a step: {} operators, {} sizes of a "
+      "plan by op for {} rank{} of {}, {} sequence{} a step: {} operator{}, {} size{} of a "
       "micro-batch\n\n",
-      found.run.num_ranks, found.run.hardware.name, found.run.global_sequences,
-      found.search.num_operators, found.search.num_microbatch_sizes);
+      found.run.num_ranks, plural_of(found.run.num_ranks), found.run.hardware.name,
+      found.run.global_sequences, plural_of(found.run.global_sequences), found.search.num_operators,
+      plural_of(found.search.num_operators), found.search.num_microbatch_sizes,
+      plural_of(found.search.num_microbatch_sizes));
   text += fmt::format("step        {}, MFU {:.1f} %\n", format_seconds(best.step_s),
                       100.0 * found.mfu(best.step_s));
   text += fmt::format(
       "schedule    1f1b of {} stage{}, {} micro-batch{} of {} sequence{}; sum of the stages + "
       "(micro-batches - 1) x the slowest = {}\n\n",
-      best.stages.size(), best.stages.size() == 1 ? "" : "s", best.num_microbatches,
-      best.num_microbatches == 1 ? "" : "es", best.sequences, best.sequences == 1 ? "" : "s",
+      best.stages.size(), plural_of(int64_t(best.stages.size())), best.num_microbatches,
+      best.num_microbatches == 1 ? "" : "es", best.sequences, plural_of(best.sequences),
       format_seconds(best.formula_s));
-  text += stages_text(found) + "\n" + gain_text(found);
+  text += stages_text(found) + "\n";
+  if (!found.prices.empty()) text += role_prices_text(found) + "\n";
+  text += gain_text(found) + layout_text(found);
   const Result<RunConfig> runnable = found.runnable();
   if (best.uniform || !runnable.ok()) return text;
   return text +
@@ -249,8 +284,10 @@ Json plan_by_op_json(const PlanByOp& found) {
   const StageSearch names(found.run, best.sequences);
   json["stages"] = Json::array();
   int rank = 0;
-  for (const StagePlan& stage : best.stages) {
-    json["stages"].push_back(stage_json(found, names, stage, rank));
+  for (size_t s = 0; s < best.stages.size(); ++s) {
+    const StagePlan& stage = best.stages[s];
+    const StageRolePrices* prices = found.prices.empty() ? nullptr : &found.prices[s];
+    json["stages"].push_back(stage_json(found, names, stage, rank, prices));
     rank += stage.num_ranks;
   }
   if (found.uniform) json["gain"] = found.gain();
@@ -264,6 +301,7 @@ Json plan_by_op_json(const PlanByOp& found) {
   add("uniform", found.uniform);
   add("by_speed", found.by_speed);
   add("by_stage", found.by_stage);
+  add("layout", found.layout);
   return json;
 }
 

@@ -4,8 +4,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "autoparallel/planned_run.h"
+#include "autoparallel/role_prices.h"
 #include "observe/draw_stages.h"
 
 namespace trireme {
@@ -29,6 +31,10 @@ struct PlanByOp {
   // The best whose stages have degrees of their own, if it is faster than those.
   std::optional<RunnablePlan> by_stage;
   double seconds = 0.0;  // that the search took
+  // The fastest layout of `trireme plan --search`, which knows more schedules and settings.
+  std::optional<RunnablePlan> layout = std::nullopt;
+  // There is an element for every stage of the best plan, or none if they are not asked for.
+  std::vector<StageRolePrices> prices = {};
 
   // Returns the share of the time of the best uniform plan that the freedom saves; 0 if there is no
   // such plan.
@@ -44,6 +50,10 @@ struct PlanByOp {
 // Searches the plan of a configuration op by op (docs/autoparallel.md).
 Result<PlanByOp> search_by_op(const PlannedRun& run, const RunConfig& config,
                               const HostFacts& host);
+
+// Returns the fastest layout of one role for all ops, or nullopt if none fits.
+std::optional<RunnablePlan> search_one_layout(const RunConfig& config, const HostFacts& host,
+                                              const Hardware& hardware);
 
 // Returns the plan by stage and by op, its price, and what the freedom gains.
 std::string plan_by_op_text(const PlanByOp& found);

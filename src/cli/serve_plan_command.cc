@@ -132,12 +132,15 @@ std::string search_text(const ServingAnswer& answer) {
 std::string trial_text(const ServingTrialResult& trial) {
   if (trial.requests == 0)
     return "  This plan was not simulated, because a request becomes too many items.\n";
+  // More may finish than arrive, where some have arrived before the time that is measured.
+  const double arrived_per_s =
+      trial.held_share > 0.0 ? trial.finished_per_s / trial.held_share : trial.requests_per_s;
   return fmt::format(
       "  {:.4g} requests/s arrive, {:.4g} finish ({:.1f} %)\n"
       "  latency: mean {}, half of them {}, 95 % at most {}, 99 % at most {}\n",
-      trial.requests_per_s, trial.finished_per_s, 100.0 * trial.held_share,
-      format_seconds(trial.mean_s), format_seconds(trial.p50_s), format_seconds(trial.p95_s),
-      format_seconds(trial.p99_s));
+      arrived_per_s, std::min(trial.finished_per_s, arrived_per_s),
+      100.0 * std::min(trial.held_share, 1.0), format_seconds(trial.mean_s),
+      format_seconds(trial.p50_s), format_seconds(trial.p95_s), format_seconds(trial.p99_s));
 }
 
 }  // namespace

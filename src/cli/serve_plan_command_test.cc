@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -20,6 +21,25 @@ std::vector<std::string> serve_plan(const std::string& name, std::vector<std::st
       kServing + (name == "assistant" ? "/language_tiers.toml" : "/tiers.toml")};
   args.insert(args.end(), more.begin(), more.end());
   return args;
+}
+
+// A share of 100 % is not printed beside more requests that finish than arrive.
+TEST(ServePlanCommand, NoMoreRequestsFinishThanArrive) {
+  for (const char* name : {"video", "speech", "assistant"}) {
+    const CommandAnswer answer = answer_of(serve_plan(name));
+    ASSERT_EQ(answer.exit_code, 0) << answer.err;
+    const size_t end = answer.out.find(" requests/s arrive, ");
+    ASSERT_NE(end, std::string::npos) << answer.out;
+    const std::string line = answer.out.substr(answer.out.rfind('\n', end) + 1);
+    double arrive = 0.0, finish = 0.0, share = 0.0;
+    ASSERT_EQ(std::sscanf(line.c_str(), " %lf requests/s arrive, %lf finish (%lf", &arrive, &finish,
+                          &share),
+              3)
+        << line;
+    EXPECT_LE(finish, arrive) << line;
+    EXPECT_LE(share, 100.0) << line;
+    EXPECT_NEAR(100.0 * finish / arrive, share, 0.3) << line;
+  }
 }
 
 // Every figure of the JSON follows from the others.

@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/sealed_json.h"
+#include "cli/path_checks.h"
 #include "device/host.h"
 
 namespace trireme {
@@ -38,8 +39,9 @@ struct FoundJob {
   std::string path;  // or the address that was asked
   std::string text;
   nlohmann::json json;
-  bool is_alive = false;  // its agent runs on this host, or has answered
+  bool is_alive = false;  // its agent or launcher runs on this host, or has answered
   int agent = 0;
+  int launcher = 0;  // which keeps an agent for it; without one, the agent itself
   std::string host;  // of the agent
 
   bool is_here() const { return host == host_name(); }
@@ -48,6 +50,7 @@ struct FoundJob {
 Status check_has_status(const std::string& run_dir, const std::string& path) {
   std::error_code error;
   if (std::filesystem::exists(path, error) || error) return Done{};
+  TRIREME_TRY_DONE(require_run_folder(run_dir));
   return usage(fmt::format("{} has no {}: only runs of `trireme launch` have one, once they train",
                            run_dir, kStatusFile));
 }
@@ -73,11 +76,13 @@ Result<FoundJob> find_job(const std::string& run_dir) {
   try {
     const nlohmann::json& agent = found.json.at("agent");
     found.agent = agent.at("pid").get<int>();
-    const auto start = agent.at("start").get<uint64_t>();
     found.host = agent.at("host").get<std::string>();
-    const auto stat = stat_of_process(found.agent);
+    const nlohmann::json& launcher = found.json.value("launcher", agent);
+    found.launcher = launcher.at("pid").get<int>();
+    const auto start = launcher.at("start").get<uint64_t>();
+    const auto stat = stat_of_process(found.launcher);
     found.is_alive =
-        found.is_here() && found.agent > 1 && start != 0 && stat && stat->start == start;
+        found.is_here() && found.launcher > 1 && start != 0 && stat && stat->start == start;
   } catch (const nlohmann::json::exception&) {
     return damaged(found.path + ": a key is missing or of another type" + kRemedy);
   }
@@ -227,11 +232,11 @@ Result<int> run_stop(const StatusOptions& options, CommandIo& io) {
                              job.is_here() ? "the run has ended: " + absence_of(job)
                                            : absence_of(job) + ": run this command there"));
   }
-  if (::kill(job.agent, SIGTERM) != 0) {
+  if (::kill(job.launcher, SIGTERM) != 0) {
     return Error{ErrorKind::Runtime, fmt::format("process {} cannot be asked to stop: {}",
-                                                 job.agent, std::strerror(errno))};
+                                                 job.launcher, std::strerror(errno))};
   }
-  io.out << fmt::format("process {} was asked to save and stop\n", job.agent);
+  io.out << fmt::format("process {} was asked to save and stop\n", job.launcher);
   return 0;
 }
 

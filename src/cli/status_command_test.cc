@@ -3,13 +3,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "agent/job_status.h"
+#include "agent/process_stat.h"
 #include "base/file.h"
 #include "base/sealed_json.h"
+#include "device/host.h"
 
 namespace trireme {
 namespace {
@@ -88,6 +91,36 @@ TEST(StatusCommand, OfAnAgentOnAnotherHostIsItsLastReportAndStopNamesThatHost) {
     { std::ofstream(path) << seal_json(text); }
     EXPECT_EQ(run_status({.run_dir = folder}, io).error().kind, ErrorKind::Damaged) << text;
   }
+  std::filesystem::remove_all(folder);
+}
+
+// The launcher starts another agent then, and passes the signal on to it.
+TEST(StatusCommand, AJobRunsWithoutAnAgentAsLongAsItsLauncherDoes) {
+  const std::string folder = testing::TempDir() + "launcher" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  JobStatus status{.agent_pid = ::getpid(),
+                   .agent_start = 1,  // of a process that has ended
+                   .launcher_pid = ::getpid(),
+                   .launcher_start = stat_of_process(::getpid())->start,
+                   .host = host_name(),
+                   .state = "running"};
+  write_status(folder + "/" + kStatusFile, text_of(status));
+  std::ostringstream out, err;
+  CommandIo io{.out = out, .err = err};
+  EXPECT_EQ(run_status({.run_dir = folder}, io).value(), 0);
+  EXPECT_TRUE(out.str().starts_with("running: epoch 1")) << out.str();
+  sigset_t asked, before;
+  sigemptyset(&asked);
+  sigaddset(&asked, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &asked, &before);
+  EXPECT_EQ(run_stop({.run_dir = folder}, io).value(), 0);
+  const timespec soon{.tv_sec = 5};
+  EXPECT_EQ(::sigtimedwait(&asked, nullptr, &soon), SIGTERM);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+
+  status.launcher_start = 1;
+  write_status(folder + "/" + kStatusFile, text_of(status));
+  EXPECT_FALSE(run_stop({.run_dir = folder}, io).ok());
   std::filesystem::remove_all(folder);
 }
 

@@ -15,34 +15,55 @@ namespace {
 // nothing else.
 std::atomic<int> stop_signals{0};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-// None in every process but the one that talks to the user, of all that run ranks.
+// The words of this process. Only the one that talks to the user has any.
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 std::atomic<SignalWords> told{SignalWords::None};
 
+constexpr std::string_view kStopsRun =
+    "\nstopping: the run finishes its step and saves; a second signal ends it at once, without "
+    "saving\n";
+
+// What a process says after the first signal, and after the second one.
+struct SignalTexts {
+  std::string_view stops, ends;
+};
+
+constexpr SignalTexts texts_of(SignalWords words) {
+  switch (words) {
+    case SignalWords::None:
+      break;
+    case SignalWords::OfTrain:
+      return {kStopsRun,
+              "\nerror: trireme train: a second signal has ended the run at once: nothing was "
+              "saved since its last checkpoint\n"};
+    case SignalWords::OfLaunch:
+      return {kStopsRun,
+              "\nerror: trireme launch: a second signal has ended the run at once: nothing was "
+              "saved since its last checkpoint\n"};
+    case SignalWords::OfSweep:
+      return {
+          "\nstopping: the trial finishes its step and saves; a second signal ends the sweep "
+          "at once, without saving\n",
+          "\nerror: trireme sweep: a second signal has ended the sweep at once: nothing was "
+          "saved since the last checkpoint of its trial\n"};
+  }
+  return {};
+}
+
 // A signal handler may call nothing that allocates or locks.
-void tell_in_handler(std::string_view of_train, std::string_view of_sweep) {
-  const SignalWords words = told.load(std::memory_order_relaxed);
-  if (words == SignalWords::None) return;
-  const std::string_view text = words == SignalWords::OfTrain ? of_train : of_sweep;
+void tell_in_handler(std::string_view text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
 // The first signal lets the step finish and saves; the second ends the process at once.
 void handle_stop_signal(int) {
   const int cause = errno;
+  const SignalTexts texts = texts_of(told.load(std::memory_order_relaxed));
   if (stop_signals.fetch_add(1) > 0) {
-    tell_in_handler(
-        "\nerror: trireme train: a second signal has ended the run at once: nothing was saved "
-        "since its last checkpoint\n",
-        "\nerror: trireme sweep: a second signal has ended the sweep at once: nothing was saved "
-        "since the last checkpoint of its trial\n");
+    tell_in_handler(texts.ends);
     ::_exit(kFailedExitCode);
   }
-  tell_in_handler(
-      "\nstopping: the run finishes its step and saves; a second signal ends it at once, without "
-      "saving\n",
-      "\nstopping: the trial finishes its step and saves; a second signal ends the sweep at once, "
-      "without saving\n");
+  tell_in_handler(texts.stops);
   errno = cause;
 }
 

@@ -45,8 +45,16 @@ struct StoreUrlOptions {
 };
 Result<int> run_store_ls(const StoreUrlOptions& options, CommandIo& io);
 Result<int> run_store_stat(const StoreUrlOptions& options, CommandIo& io);
-Result<int> run_store_rm(const StoreUrlOptions& options, CommandIo& io);
 Result<int> run_store_status(const StoreUrlOptions& options, CommandIo& io);
+
+struct StoreRemoveOptions {
+  std::string url;
+  StorePlace place;
+  bool is_recursive = false;
+  bool json = false;
+};
+// Removes a file; with is_recursive also all files of a folder.
+Result<int> run_store_rm(const StoreRemoveOptions& options, CommandIo& io);
 
 struct StoreScrubOptions {
   std::string url;
@@ -61,6 +69,7 @@ struct StoreDrainOptions {
   std::string server;
   std::string url;
   StorePlace place;
+  bool is_cancelled = false;
   bool json = false;
 };
 Result<int> run_store_drain(const StoreDrainOptions& options, CommandIo& io);
@@ -80,6 +89,8 @@ struct StoreServeOptions {
   std::string listen = "127.0.0.1:0";
   std::string join;
   double scrub_share = 0.02;  // of the time, in which the server checks its own chunks
+  double repair_mib = 64.0;   // in a second, in the background; 0: nothing is repaired
+  double lost_after_s = 600.0;
 };
 // Serves until SIGINT or SIGTERM.
 Result<int> run_store_serve(const StoreServeOptions& options, CommandIo& io);

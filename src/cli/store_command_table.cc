@@ -102,6 +102,20 @@ Command store_url_command(const std::string& name, const std::string& summary,
           .run = [options, run](CommandIo& io) { return run(*options, io); }};
 }
 
+Command store_rm_command() {
+  auto options = std::make_shared<StoreRemoveOptions>();
+  return {.name = "rm",
+          .summary = "Remove a file or a folder.",
+          .arguments = {url_argument(options->url, "URL", "store://NAME/PATH")},
+          .options = with_place(options->place, {{.name = "recursive",
+                                                  .letter = 'r',
+                                                  .doc = "remove all files of a folder",
+                                                  .target = &options->is_recursive},
+                                                 json_option(options->json)}),
+          .examples = {"trireme store rm store://demo/data/tokens.bin"},
+          .run = [options](CommandIo& io) { return run_store_rm(*options, io); }};
+}
+
 Command store_scrub_command() {
   auto options = std::make_shared<StoreScrubOptions>();
   return {
@@ -123,13 +137,19 @@ Command store_drain_command() {
   auto options = std::make_shared<StoreDrainOptions>();
   return {.name = "drain",
           .summary = "Move all chunks of a server to others, also if the server is gone.",
-          .details = "The server gets no new chunks from then on.",
+          .details =
+              "The server gets no new chunks from then on. If the others cannot take all "
+              "chunks, the command is refused, and the server stays in use.",
           .arguments = {{.name = "SERVER",
                          .doc = "its name in the status, such as s2, or its folder or address",
                          .target = &options->server},
                         url_argument(options->url, "URL", "store://NAME, or NAME")},
-          .options = with_place(options->place, {json_option(options->json)}),
-          .examples = {"trireme store drain s2 demo"},
+          .options =
+              with_place(options->place, {{.name = "cancel",
+                                           .doc = "take the server back: it gets new chunks again",
+                                           .target = &options->is_cancelled},
+                                          json_option(options->json)}),
+          .examples = {"trireme store drain s2 demo", "trireme store drain --cancel s2 demo"},
           .run = [options](CommandIo& io) { return run_store_drain(*options, io); }};
 }
 
@@ -181,7 +201,16 @@ Command store_serve_command() {
                    .value_name = "SHARE",
                    .doc = "share of the time in which the server reads and checks its own chunks, "
                           "below 1; 0: never",
-                   .target = &options->scrub_share}},
+                   .target = &options->scrub_share},
+                  {.name = "repair-rate",
+                   .value_name = "MIB",
+                   .doc = "MiB in a second that the server repairs in the background while it "
+                          "leads the metadata; 0: nothing",
+                   .target = &options->repair_mib},
+                  {.name = "lost-after",
+                   .value_name = "SECONDS",
+                   .doc = "chunks of a server that does not answer for so long are moved to others",
+                   .target = &options->lost_after_s}},
       .examples = {"trireme store serve /d0/store --listen 10.0.0.1:4000",
                    "trireme store serve /d0/store --listen 10.0.0.4:4000 --join 10.0.0.1:4000"},
       .run = [options](CommandIo& io) { return run_store_serve(*options, io); }};
@@ -199,7 +228,7 @@ Command store_command() {
                             run_store_ls),
           store_url_command("stat", "Print where the chunks of a file are.", "store://NAME/PATH",
                             run_store_stat),
-          store_url_command("rm", "Remove a file.", "store://NAME/PATH", run_store_rm),
+          store_rm_command(),
           store_url_command("status", "Print the health of a store and what is at risk.",
                             "store://NAME, or NAME", run_store_status),
           store_url_command("repair",

@@ -99,6 +99,46 @@ TEST_F(StoreCommandTest, LinksInAFolderMustNotLeadOutOfIt) {
   EXPECT_EQ(store({"ls", "store://demo/again"}).out, "");
 }
 
+TEST_F(StoreCommandTest, ADrainedServerIsTakenBack) {
+  ASSERT_EQ(create("demo", "2+1", 4).exit_code, 0);
+  std::ofstream(in("text")) << "some text";
+  ASSERT_EQ(store({"drain", "s3", "demo"}).exit_code, 0);
+  ASSERT_EQ(store({"drain", "s2", "demo"}).exit_code, 0);  // it holds nothing
+  // Two servers cannot take three chunks; a scrub would not help.
+  const CommandAnswer put = store({"put", in("text"), "store://demo/a"});
+  EXPECT_EQ(put.exit_code, 4) << put.err;
+  ASSERT_EQ(store({"drain", "--cancel", "s2", "demo"}).exit_code, 0);
+  EXPECT_EQ(store({"put", in("text"), "store://demo/a"}).err, "");
+  std::filesystem::remove_all(in("demo1"));
+  const CommandAnswer refused = store({"drain", "s2", "demo"});
+  EXPECT_EQ(refused.exit_code, 3) << refused.err;
+  EXPECT_EQ(store({"drain", "--cancel", "s2", "demo"}).exit_code, 2);  // it is active
+}
+
+TEST_F(StoreCommandTest, APutThatLacksAServerSaysWhichOneIsNotThere) {
+  ASSERT_EQ(create("demo", "2+2", 4).exit_code, 0);
+  std::ofstream(in("text")) << "some text";
+  ASSERT_EQ(store({"drain", "s3", "demo"}).exit_code, 0);
+  const CommandAnswer put = store({"put", in("text"), "store://demo/a"});
+  EXPECT_EQ(put.exit_code, 0) << put.err;
+  EXPECT_NE(put.err.find("3 servers take chunks"), std::string::npos) << put.err;
+  EXPECT_NE(put.err.find("s3 is drained"), std::string::npos) << put.err;
+}
+
+TEST_F(StoreCommandTest, StatusNamesADamagedCopyOfTheMetadataAndScrubMendsIt) {
+  ASSERT_EQ(create("demo", "2+1", 3).exit_code, 0);
+  const std::string copy = in("demo1") + "/metadata.log";
+  std::filesystem::remove(copy);
+  const CommandAnswer status = store({"status", "demo"});
+  EXPECT_NE(status.out.find("degraded"), std::string::npos) << status.out;
+  EXPECT_NE(status.out.find("metadata  " + copy), std::string::npos) << status.out;
+  const auto json = parse_json(store({"status", "demo", "--json"}).out);
+  EXPECT_NE(json.at("servers").at(1).at("metadata_problem"), "");
+  EXPECT_NE(store({"scrub", "demo"}).out.find("1 copies of the metadata"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(copy));
+  EXPECT_NE(store({"status", "demo"}).out.find("healthy"), std::string::npos);
+}
+
 TEST_F(StoreCommandTest, WrongInputsSayWhatToDo) {
   ASSERT_EQ(create("demo", "2+1", 3).exit_code, 0);
   std::ofstream(in("text")) << "some text";

@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "base/absolute_folder.h"
 #include "base/file.h"
 #include "base/units.h"
 #include "cli/open_store.h"
 #include "cli/store_command.h"
+#include "cli/upkeep_line.h"
 #include "store/mount_point.h"
 #include "store/repair.h"
 #include "store/shared_store.h"
@@ -33,6 +35,12 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return words;
 }
 
+Json json_of(const UpkeepProgress& progress) {
+  return {{"work", text_of(progress.kind)},        {"blocks", progress.done},
+          {"all_blocks", progress.total},          {"bytes", progress.bytes},
+          {"seconds", double(progress.ms) * 1e-3}, {"bytes_per_s", bytes_per_s(progress)}};
+}
+
 Json json_of(const StoreHealth& health) {
   Json servers = Json::array();
   for (const ServerHealth& server : health.servers) {
@@ -44,21 +52,24 @@ Json json_of(const StoreHealth& health) {
                        {"capacity_bytes", server.record.capacity_bytes},
                        {"chunks", server.num_chunks},
                        {"bytes", server.bytes},
-                       {"problem", server.why_unusable}});
+                       {"problem", server.why_unusable},
+                       {"metadata_problem", server.metadata_problem}});
   }
-  return {{"store", health.overview.facts.name},
-          {"code", text_of(health.overview.facts.code)},
-          {"health", word_of(health)},
-          {"files", health.overview.num_files},
-          {"bytes", health.overview.file_bytes},
-          {"stored_bytes", health.stored_bytes},
-          {"blocks", health.overview.num_blocks},
-          {"blocks_lacking", health.blocks_lacking},
-          {"bytes_at_risk", health.bytes_at_risk},
-          {"bytes_lost", health.bytes_lost},
-          {"chunks_to_repair", health.chunks_to_repair},
-          {"lost_files", health.lost_files},
-          {"servers", servers}};
+  Json json = {{"store", health.overview.facts.name},
+               {"code", text_of(health.overview.facts.code)},
+               {"health", word_of(health)},
+               {"files", health.overview.num_files},
+               {"bytes", health.overview.file_bytes},
+               {"stored_bytes", health.stored_bytes},
+               {"blocks", health.overview.num_blocks},
+               {"blocks_lacking", health.blocks_lacking},
+               {"bytes_at_risk", health.bytes_at_risk},
+               {"bytes_lost", health.bytes_lost},
+               {"chunks_to_repair", health.chunks_to_repair},
+               {"lost_files", health.lost_files},
+               {"servers", servers}};
+  if (health.upkeep.kind != UpkeepKind::None) json["upkeep"] = json_of(health.upkeep);
+  return json;
 }
 
 std::string text_of(const StoreHealth& health) {
@@ -74,6 +85,12 @@ std::string text_of(const StoreHealth& health) {
     text += fmt::format("  {:<5} {:<9} {:>8} chunks {:>10}  {}\n", server.record.name,
                         text_of(server.record.state), server.num_chunks, format_bytes(server.bytes),
                         server.why_unusable.empty() ? server.record.address : server.why_unusable);
+  }
+  for (const ServerHealth& server : health.servers) {
+    if (!server.metadata_problem.empty()) text += "  metadata  " + server.metadata_problem + "\n";
+  }
+  if (health.upkeep.kind != UpkeepKind::None) {
+    text += fmt::format("  now   {}\n", fmt::join(parts_of(health.upkeep), ", "));
   }
   for (const std::string& file : health.lost_files) text += "  lost  " + file + "\n";
   return text;
@@ -100,7 +117,7 @@ Result<int> run_store_create(const StoreCreateOptions& options, CommandIo& io) {
   TRIREME_TRY(folder, stores_folder(options.at, io));
   StoreFile file{.id = drawn_number(), .name = options.name, .code = code};
   for (const std::string& dir : split_at_commas(options.dirs)) {
-    file.dirs.push_back(fs::absolute(dir).lexically_normal().string());
+    file.dirs.push_back(absolute_folder(dir));
   }
   const std::vector<std::string> servers = split_at_commas(options.servers);
   if (!servers.empty() && !file.dirs.empty()) return usage("give --dirs or --servers, not both");
@@ -149,28 +166,34 @@ Result<int> run_store_scrub(const StoreScrubOptions& options, CommandIo& io) {
   TRIREME_TRY(
       open, open_store(options.url, options.place,
                        {.access = StoreAccess::Maintain, .takes_new_disks = options.new_disk}, io));
-  TRIREME_TRY(totals, scrub_store(*open.store));
+  UpkeepLine line(io);
+  TRIREME_TRY(totals, scrub_store(*open.store, line.on_progress()));
+  line.finish();
   if (options.json) {
     print_json({{"chunks", totals.num_chunks},
                 {"damaged", totals.num_damaged},
                 {"missing", totals.num_missing},
                 {"unreadable", totals.num_unreadable},
                 {"orphans", totals.num_orphans},
+                {"mended_metadata", totals.num_mended_metadata},
                 {"repair", json_of(totals.repaired)}},
                io);
   } else {
     io.out << fmt::format(
         "{} chunks: {} damaged, {} missing, {} on disks that do not answer; {} repaired, {} wait "
-        "for a disk; {} orphans removed\n",
+        "for a disk; {} orphans removed; {} copies of the metadata written again\n",
         totals.num_chunks, totals.num_damaged, totals.num_missing, totals.num_unreadable,
-        totals.repaired.num_repaired, totals.repaired.num_waiting, totals.num_orphans);
+        totals.repaired.num_repaired, totals.repaired.num_waiting, totals.num_orphans,
+        totals.num_mended_metadata);
   }
   return exit_code_of(totals.repaired);
 }
 
 Result<int> run_store_repair(const StoreUrlOptions& options, CommandIo& io) {
   TRIREME_TRY(open, open_store(options.url, options.place, {.access = StoreAccess::Maintain}, io));
-  TRIREME_TRY(totals, repair(*open.store));
+  UpkeepLine line(io);
+  TRIREME_TRY(totals, repair(*open.store, line.on_progress()));
+  line.finish();
   TRIREME_TRY_DONE(open.store->collect_garbage());
   if (options.json) {
     print_json(json_of(totals), io);
@@ -183,7 +206,15 @@ Result<int> run_store_repair(const StoreUrlOptions& options, CommandIo& io) {
 
 Result<int> run_store_drain(const StoreDrainOptions& options, CommandIo& io) {
   TRIREME_TRY(open, open_store(options.url, options.place, {.access = StoreAccess::Maintain}, io));
-  TRIREME_TRY(totals, drain_server(*open.store, options.server));
+  if (options.is_cancelled) {
+    TRIREME_TRY_DONE(cancel_drain(*open.store, options.server));
+    if (options.json) print_json({{"server", options.server}, {"state", "active"}}, io);
+    if (!options.json) io.out << fmt::format("{} takes new chunks again\n", options.server);
+    return 0;
+  }
+  UpkeepLine line(io);
+  TRIREME_TRY(totals, drain_server(*open.store, options.server, line.on_progress()));
+  line.finish();
   if (options.json) {
     print_json(json_of(totals), io);
   } else {

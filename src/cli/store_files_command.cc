@@ -15,6 +15,7 @@
 #include "cli/store_command.h"
 #include "store/get_file.h"
 #include "store/put_files.h"
+#include "store/remove_files.h"
 #include "store/repair.h"
 
 namespace trireme {
@@ -39,10 +40,56 @@ int64_t repair_losses(const StoreCopyOptions& options, const std::vector<Move>& 
   return totals.ok() ? totals->num_repaired : 0;
 }
 
+// A scrub cannot help while fewer servers take chunks than a block has.
+std::string how_to_repair(Store& store, const std::string& name) {
+  const Result<Overview> overview = store.overview();
+  std::string left_out;
+  int num_writable = 0;
+  for (int server = 0; overview.ok() && server < store.num_servers(); ++server) {
+    const ServerRecord& record = overview->servers[size_t(server)];
+    const bool is_active = record.state == ServerState::Active;
+    if (is_active && store.target(server) != nullptr) {
+      ++num_writable;
+      continue;
+    }
+    left_out += fmt::format("{}{} is {}", left_out.empty() ? "" : ", ", record.name,
+                            is_active ? "not there" : text_of(record.state));
+  }
+  if (!overview.ok() || num_writable >= store.code().num_chunks()) {
+    return "trireme store scrub " + name;
+  }
+  return fmt::format(
+      "{} servers take chunks, and a block has {} ({}); bring a server back, or take it back with "
+      "trireme store drain --cancel SERVER {}",
+      num_writable, store.code().num_chunks(), left_out, name);
+}
+
 void add(const GetTotals& got, GetTotals& totals) {
   totals.bytes += got.bytes;
   totals.decoded_blocks += got.decoded_blocks;
   totals.losses.insert(totals.losses.end(), got.losses.begin(), got.losses.end());
+}
+
+// Returns the file of this name, or the files of the folder.
+Result<std::vector<WrittenFile>> files_to_remove(Store& store, const StoreUrl& url,
+                                                 bool is_recursive) {
+  if (url.path.empty()) {
+    return usage(
+        fmt::format("store://{}: names a whole store; name a file or a folder in it", url.store));
+  }
+  TRIREME_TRY(files, store.files(url.path));
+  const bool is_folder = !files.empty() && files.front().path != url.path;
+  if (is_folder && !is_recursive) {
+    return usage(
+        fmt::format("store://{0}/{1}: a folder of {2} files; remove all of them with: "
+                    "trireme store rm --recursive store://{0}/{1}",
+                    url.store, url.path, files.size()));
+  }
+  if (files.empty()) {  // the error says that it is missing
+    TRIREME_TRY(answer, store.ask({.kind = QuestionKind::File, .text = url.path}));
+    return answer.files;
+  }
+  return files;
 }
 
 }  // namespace
@@ -65,8 +112,8 @@ Result<int> run_store_put(const StoreCopyOptions& options, CommandIo& io) {
   io.out << fmt::format("{} files, {} in {}\n", totals.num_files, format_bytes(totals.bytes),
                         format_seconds(seconds));
   if (totals.chunks_to_repair > 0) {
-    io.err << fmt::format("{} chunks wait for repair: trireme store scrub {}\n",
-                          totals.chunks_to_repair, url.store);
+    io.err << fmt::format("{} chunks wait for repair: {}\n", totals.chunks_to_repair,
+                          how_to_repair(*open.store, url.store));
   }
   return 0;
 }
@@ -156,14 +203,11 @@ Result<int> run_store_stat(const StoreUrlOptions& options, CommandIo& io) {
   return 0;
 }
 
-Result<int> run_store_rm(const StoreUrlOptions& options, CommandIo& io) {
+Result<int> run_store_rm(const StoreRemoveOptions& options, CommandIo& io) {
   TRIREME_TRY(open, open_store(options.url, options.place, {.access = StoreAccess::Write}, io));
-  TRIREME_TRY(file, open.store->ask({.kind = QuestionKind::File, .text = open.url.path}));
-  MetadataCommand remove{.kind = CommandKind::Remove};
-  remove.paths.push_back(file.files.front().path);
-  TRIREME_TRY_DONE(open.store->change(std::move(remove)));
-  TRIREME_TRY_DONE(open.store->collect_garbage());
-  if (options.json) print_json({{"removed", open.url.path}}, io);
+  TRIREME_TRY(files, files_to_remove(*open.store, open.url, options.is_recursive));
+  TRIREME_TRY_DONE(remove_files(*open.store, files));
+  if (options.json) print_json({{"removed", open.url.path}, {"files", files.size()}}, io);
   return 0;
 }
 

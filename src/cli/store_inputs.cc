@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/text_input.h"
 #include "store/store_file.h"
 #include "store/store_input.h"
 #include "store/store_path.h"
@@ -22,6 +23,21 @@ Result<std::unique_ptr<Store>> open_for_reading(const std::string& folder,
   return Store::open(file, {.access = StoreAccess::Read, .secret = secret});
 }
 
+// `url` ends in the slash of a folder.
+Result<InputFile> list_folder(const std::string& stores_folder, const std::string& secret,
+                              const std::string& url) {
+  TRIREME_TRY(folder, parse_store_url(url.substr(0, url.size() - 1)));
+  TRIREME_TRY(store, open_for_reading(stores_folder, secret, folder.store));
+  TRIREME_TRY(files, store->files(folder.path));
+  std::string text;
+  for (const WrittenFile& file : files) {
+    if (file.path == folder.path) continue;  // a file has the name of the folder
+    text += file.path.substr(folder.path.empty() ? 0 : folder.path.size() + 1) + "\n";
+  }
+  if (text.empty()) return usage(url + ": the store has no such folder");
+  return input_of_text(url, std::move(text));
+}
+
 }  // namespace
 
 OpenInput store_inputs(const std::string& stores_folder, const std::string& secret) {
@@ -36,6 +52,7 @@ OpenInput store_inputs(const std::string& stores_folder, const std::string& secr
     if (!is_store_url(name)) {
       return usage(name + ": only names such as store://NAME/PATH are understood");
     }
+    if (name.ends_with('/')) return list_folder(stores_folder, secret, name);
     TRIREME_TRY(url, parse_store_url(name));
     if (url.path.empty()) return usage(name + ": names a store; name a file of it");
     const std::lock_guard lock(open_files->mutex);

@@ -10,6 +10,11 @@
 #include "store/serve_disk.h"
 
 namespace trireme {
+namespace {
+
+constexpr double kRepairRoundS = 2.0;
+
+}  // namespace
 
 Result<int> run_store_serve(const StoreServeOptions& options, CommandIo& io) {
   if (io.launch.secret.empty()) {
@@ -20,6 +25,9 @@ Result<int> run_store_serve(const StoreServeOptions& options, CommandIo& io) {
   if (!(options.scrub_share >= 0.0 && options.scrub_share < 1.0)) {
     return usage(fmt::format("--scrub-share {}: a share of the time is at least 0 and below 1",
                              options.scrub_share));
+  }
+  if (!(options.repair_mib >= 0.0 && options.lost_after_s > 0.0)) {
+    return usage("--repair-rate must be at least 0, and --lost-after more than 0");
   }
   std::mutex mutex;
   const auto log = [&](const std::string& sentence) {
@@ -33,6 +41,9 @@ Result<int> run_store_serve(const StoreServeOptions& options, CommandIo& io) {
        .secret = io.launch.secret,
        .join = options.join,
        .scrub = {.disk_share = options.scrub_share},
+       .repair = {.round_s = options.repair_mib > 0.0 ? kRepairRoundS : 0.0,
+                  .lost_server_s = options.lost_after_s,
+                  .bytes_per_s = options.repair_mib * double(1 << 20)},
        .log = log},
       [&] { return num_signals != 0; },
       [&](const std::string& address) { log(fmt::format("{} serves {}", address, options.dir)); }));

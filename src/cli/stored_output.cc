@@ -2,19 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <ostream>
 #include <sstream>
 
-#include "base/file.h"
 #include "base/units.h"
 #include "cli/files_to_put.h"
 #include "cli/open_store.h"
+#include "cli/output_place.h"
 
 namespace trireme {
 namespace {
-
-namespace fs = std::filesystem;
 
 // While it lives, it takes what is written to a stream.
 class CapturedText {
@@ -42,16 +39,16 @@ std::string with_names(std::string text, const std::string& local, const std::st
 }
 
 // Checks the name and the store first, so that no work is lost.
-Status check_store(const std::string& url, OutputRule rule, const CommandIo& io) {
+Status check_store(const std::string& url, OutputRules rules, const CommandIo& io) {
   TRIREME_TRY(open, open_store(url, {}, {.access = StoreAccess::Read}, io));
   if (open.url.path.empty()) return usage(url + ": names a store; add a name in it");
-  if (rule == OutputRule::MayExist) return Done{};
+  if (rules.may_exist) return Done{};
   TRIREME_TRY(files, open.store->files(open.url.path));
   if (files.empty()) return Done{};
-  return usage(
-      fmt::format("{} exists: choose another --out, or remove it: trireme store rm "
-                  "store://{}/{}",
-                  url, open.url.store, files.front().path));
+  const bool is_file = files.front().path == open.url.path;
+  return usage(fmt::format("{} exists{}: choose another --out, or remove it: trireme store rm {}{}",
+                           url, is_file ? "" : fmt::format(", a folder of {} files", files.size()),
+                           is_file ? "" : "--recursive ", url));
 }
 
 Status put(const std::string& local, const std::string& url, CommandIo& io) {
@@ -68,44 +65,42 @@ Status put(const std::string& local, const std::string& url, CommandIo& io) {
   return Done{};
 }
 
-// Removes the result, and the folders above it that are empty then.
-void remove_local(const fs::path& local) {
-  std::error_code ignored;
-  fs::remove_all(local, ignored);
-  for (fs::path above = local.parent_path(); !above.empty(); above = above.parent_path()) {
-    if (fs::is_symlink(above, ignored) || !fs::remove(above, ignored)) break;
-  }
+// Runs the command, and keeps what it prints.
+Result<int> run_captured(const std::function<Result<int>()>& run, CommandIo& io,
+                         std::string& text) {
+  const CapturedText captured(io.out);
+  TRIREME_TRY(code, run());
+  text = captured.text();
+  return code;
 }
 
 }  // namespace
 
-Result<int> with_stored_output(std::string& out, OutputRule rule, CommandIo& io,
+Result<int> with_stored_output(std::string& out, OutputRules rules, CommandIo& io,
                                const std::function<Result<int>()>& run) {
   if (!is_store_url(out)) return run();
   const std::string url = out;
-  TRIREME_TRY(place, parse_store_url(url));
-  TRIREME_TRY_DONE(check_store(url, rule, io));
-  out = (fs::path("outputs") / place.store / place.path).string();
-  TRIREME_TRY_DONE(make_folders_of(out));
+  TRIREME_TRY(parsed, parse_store_url(url));
+  TRIREME_TRY_DONE(check_store(url, rules, io));
+  TRIREME_TRY(place, OutputPlace::take(parsed, rules.resumes, io.err));
+  out = place->path();
   std::string text;
-  const auto run_captured = [&]() -> Result<int> {
-    const CapturedText captured(io.out);
-    TRIREME_TRY(code, run());
-    text = captured.text();
-    return code;
-  };
-  TRIREME_TRY(code, run_captured());
-  if (code != 0) {
+  const Result<int> code = run_captured(run, io, text);
+  if (!code.ok() || *code != 0) {
+    // Only what the same command resumes from is worth keeping.
+    const bool is_refused = !code.ok() && code.error().kind == ErrorKind::Usage;
+    if (!rules.resumes || is_refused) place->remove_result();
     io.out << text;
     return code;
   }
+  TRIREME_TRY_DONE(place->set_complete());
   if (const Status stored = put(out, url, io); !stored.ok()) {
     return Error{stored.error().kind,
                  fmt::format("{}; the result is in {}, and is not in the store; put it there "
-                             "with: trireme store put {} {}",
+                             "with: trireme store put {} {}; the same command makes it again",
                              stored.error().message, out, out, url)};
   }
-  remove_local(out);
+  place->remove_result();
   io.out << with_names(text, out, url);
   return code;
 }

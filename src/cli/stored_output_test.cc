@@ -158,12 +158,28 @@ TEST_F(StoredOutput, WhatCannotBeDoneIsRefusedWithARemedyBeforeTheWorkBegins) {
   EXPECT_FALSE(std::filesystem::exists("outputs"));
 }
 
+// While it lives, the store can be opened and takes no chunk.
+class NoChunks {
+ public:
+  NoChunks() {
+    for (const std::string folder : {"d0", "d1", "d2"}) {
+      std::filesystem::rename(folder + "/chunks", folder + "/away");
+      std::ofstream(folder + "/chunks") << "no folder";
+    }
+  }
+  ~NoChunks() {
+    for (const std::string folder : {"d0", "d1", "d2"}) {
+      std::filesystem::remove(folder + "/chunks");
+      std::filesystem::rename(folder + "/away", folder + "/chunks");
+    }
+  }
+  NoChunks(const NoChunks&) = delete;
+  NoChunks& operator=(const NoChunks&) = delete;
+};
+
 // The result stays here if the store has lost too many folders when it is to be put there.
 TEST_F(StoredOutput, AResultThatTheStoreCannotTakeStaysAndTheErrorSaysWhere) {
-  for (const char* const folder : {"d0", "d1", "d2"}) {
-    std::filesystem::remove_all(std::string(folder) + "/chunks");
-    std::ofstream(std::string(folder) + "/chunks") << "no folder";
-  }
+  const NoChunks broken;
   const CommandAnswer answer =
       run({"tokenizer", "train", "text.txt", "--vocab-size", "280", "--out", "store://demo/t/k"});
   EXPECT_NE(answer.exit_code, 0);
@@ -172,6 +188,110 @@ TEST_F(StoredOutput, AResultThatTheStoreCannotTakeStaysAndTheErrorSaysWhere) {
             std::string::npos)
       << answer.err;
   EXPECT_TRUE(std::filesystem::exists("outputs/demo/t/k"));
+}
+
+// What a former command has left is not stored under the name of this one, and does not keep it
+// from its work.
+TEST_F(StoredOutput, ARetryStoresOnlyWhatItHasWritten) {
+  const auto prepare = [](const std::string& val_fraction) {
+    return Args{"data",  "prepare",          "text.txt",       "--tokenizer", "byte",
+                "--out", "store://demo/p/q", "--val-fraction", val_fraction};
+  };
+  ok({"train", "tiny.toml", "--set", "run.steps=1", "--set", "run.threads_per_rank=1", "--set",
+      "optim.warmup_steps=0", "--out", "run"});
+  const Args exported = {"checkpoint", "export",         "run", "--format", "hf",
+                         "--out",      "store://demo/hf"};
+  {
+    const NoChunks broken;
+    EXPECT_NE(run(prepare("0.2")).exit_code, 0);
+    EXPECT_NE(run(exported).exit_code, 0);
+  }
+  ASSERT_TRUE(std::filesystem::exists("outputs/demo/p/q/val.tok"));
+  std::ofstream("outputs/demo/hf/old") << "left";
+  const CommandAnswer again = run(prepare("0"));
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NE(again.err.find("outputs/demo/p/q of an earlier command"), std::string::npos)
+      << again.err;
+  ok(exported);
+  const std::string list = ok({"store", "ls", "store://demo"});
+  EXPECT_NE(list.find("p/q/train.tok"), std::string::npos) << list;
+  EXPECT_EQ(list.find("val.tok"), std::string::npos) << list;
+  EXPECT_NE(list.find("hf/config.json"), std::string::npos) << list;
+  EXPECT_EQ(list.find("hf/old"), std::string::npos) << list;
+  EXPECT_FALSE(std::filesystem::exists("outputs"));
+}
+
+// A command neither stores nor removes what the user has put where it would write.
+TEST_F(StoredOutput, FilesOfTheUserStayAsTheyAre) {
+  std::filesystem::create_directories("outputs/demo/p");
+  std::ofstream("outputs/demo/p/own") << "mine";
+  const Args prepare = {"data", "prepare", "text.txt",      "--tokenizer",
+                        "byte", "--out",   "store://demo/p"};
+  const std::string why = refused(prepare).err;
+  EXPECT_NE(why.find("outputs/demo/p exists, and no command for store://demo/p has made it"),
+            std::string::npos)
+      << why;
+  EXPECT_EQ(bytes_of("outputs/demo/p/own"), "mine");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator("outputs/demo"), {}), 1);
+  std::filesystem::rename("outputs/demo/p", "outputs/demo/mine");
+  ok(prepare);
+  EXPECT_EQ(bytes_of("outputs/demo/mine/own"), "mine");
+  EXPECT_EQ(ok({"store", "ls", "store://demo"}).find("own"), std::string::npos);
+}
+
+TEST_F(StoredOutput, ARefusedCommandLeavesNoFolder) {
+  std::ofstream("chats.jsonl") << R"({"messages": [{"role": "user", "content": "hi"}]})";
+  for (const Args& args : std::vector<Args>{
+           {"tokenizer", "train", "absent.txt", "--vocab-size", "280", "--out", "store://demo/t/k"},
+           {"data", "prepare", "absent.txt", "--tokenizer", "byte", "--out", "store://demo/t/k"},
+           {"data", "prepare", "chats.jsonl", "--format", "chat", "--tokenizer", "byte", "--out",
+            "store://demo/t/k"},
+           {"checkpoint", "export", "absent", "--out", "store://demo/t/k"}}) {
+    refused(args);
+    EXPECT_FALSE(std::filesystem::exists("outputs")) << args[2];
+  }
+}
+
+// The remedy for a folder that exists is one command, which removes all of it.
+TEST_F(StoredOutput, AFolderThatExistsIsRemovedAsTheErrorSays) {
+  const Args prepare = {"data", "prepare", "text.txt",      "--tokenizer",
+                        "byte", "--out",   "store://demo/p"};
+  ok(prepare);
+  const std::string why = refused(prepare).err;
+  EXPECT_NE(why.find("store://demo/p exists, a folder of 3 files"), std::string::npos) << why;
+  EXPECT_NE(why.find("trireme store rm --recursive store://demo/p"), std::string::npos) << why;
+  EXPECT_NE(refused({"store", "rm", "store://demo/p"}).err.find("--recursive store://demo/p"),
+            std::string::npos);
+  ok({"store", "rm", "--recursive", "store://demo/p"});
+  ok(prepare);
+}
+
+// A folder of a store is read like one of this machine: in the order of the names, without hidden
+// and empty files.
+TEST_F(StoredOutput, AFolderOfAStoreIsReadLikeOneOfThisMachine) {
+  std::filesystem::create_directories("texts/b/c");
+  std::filesystem::create_directories("texts/.hidden");
+  std::ofstream("texts/b.txt") << "after the folder b?";
+  std::ofstream("texts/b/z.txt") << "in b";
+  std::ofstream("texts/b/c/a.jsonl") << R"({"text": "a line of JSON"})"
+                                     << "\n";
+  std::ofstream("texts/b-c.txt") << "another";
+  std::ofstream("texts/empty.txt");
+  std::ofstream("texts/.hidden/no.txt") << "hidden";
+  put("texts", "texts");
+  const auto encoded = [](const std::string& folder) {
+    return ok({"tokenizer", "encode", folder, "--tokenizer", "byte"});
+  };
+  EXPECT_EQ(encoded("store://demo/texts"), encoded("texts"));
+  EXPECT_EQ(encoded("store://demo/texts/"), encoded("texts"));
+  EXPECT_EQ(encoded("store://demo/texts/b"), encoded("texts/b"));
+  expect_same({"data", "prepare"}, "texts", "store://demo/texts",
+              {"--tokenizer", "byte", "--val-fraction", "0"}, "prepared");
+  const Args encode = {"tokenizer", "encode", "store://demo/text", "--tokenizer", "byte"};
+  EXPECT_NE(refused(encode).err.find("no such file"), std::string::npos);
+  std::ofstream("texts/b/config.resolved.toml") << "";
+  put("texts", "run");
+  EXPECT_EQ(run({"tokenizer", "encode", "store://demo/run", "--tokenizer", "byte"}).exit_code, 4);
 }
 
 }  // namespace

@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <ostream>
 
+#include "base/absolute_folder.h"
 #include "base/file.h"
 #include "base/file_lock.h"
 #include "base/units.h"
 #include "cli/exit_code.h"
+#include "cli/run_environment.h"
 #include "cli/stop_signals.h"
 #include "cli/sweep_plan.h"
 #include "cli/sweep_table.h"
@@ -29,6 +31,9 @@ constexpr int64_t kMostSweepBytes = int64_t{64} << 20;
 Result<std::optional<SweepRecord>> read_record(const std::string& folder) {
   const std::string path = folder + "/sweep.json";
   std::error_code error;
+  if (fs::exists(folder, error) && !fs::is_directory(folder, error)) {
+    return usage(fmt::format("--out {} is a file: a sweep needs a folder of its own", folder));
+  }
   if (fs::exists(path, error)) {
     TRIREME_TRY(text, read_text_file(path, kMostSweepBytes));
     Result<SweepRecord> record = parse_sweep_json(text);
@@ -181,8 +186,11 @@ class Sweep {
   }
 
   Status write_page() const {
-    const std::string name = fs::absolute(plan_.folder).lexically_normal().filename().string();
-    return write_file_atomically(plan_.folder + "/sweep.html", sweep_page(record_, curves_, name));
+    return write_file_atomically(plan_.folder + "/sweep.html",
+                                 sweep_page(record_, curves_,
+                                            {.folder = absolute_folder(plan_.folder),
+                                             .program = program_path(),
+                                             .started_in = current_folder()}));
   }
 
   int interrupted() {

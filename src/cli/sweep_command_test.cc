@@ -95,7 +95,7 @@ TEST_F(SweepCommand, TrialsHaveTheNumbersOfTrainBitByBit) {
     const TrialCurve swept = read_trial_curve("swept/" + name).value();
     const TrialCurve alone = read_trial_curve("alone-" + name).value();
     EXPECT_EQ(swept.losses(), alone.losses());
-    EXPECT_EQ(swept.num_steps(), 8);
+    EXPECT_EQ(swept.last_step(), 8);
     const auto weights = tensors("swept/" + name + "/checkpoints/step-000008");
     EXPECT_FALSE(weights.empty());
     EXPECT_TRUE(weights == tensors("alone-" + name + "/checkpoints/step-000008")) << name;
@@ -217,6 +217,28 @@ TEST_F(SweepCommand, TrialsOfAFineTuningBeginWithTheCheckpoint) {
   EXPECT_NE(other.err.find("it is about --resume ck"), std::string::npos) << other.err;
 }
 
+// Adapters may begin with a checkpoint of any step: its trials count from there.
+TEST_F(SweepCommand, AdaptersOfALaterCheckpointAreComparedFromItsStep) {
+  succeed({"train", "tiny.toml", "--set", "run.steps=3", "--set", "run.threads_per_rank=1", "--out",
+           "base"});
+  const auto from = [&](const std::string& steps) {
+    return sweep("tuned", {"--over", "optim.lr=1e-3,3e-3", "--resume", "base", "--set",
+                           "model.lora_rank=2", "--set", "run.steps=" + steps});
+  };
+  const CommandAnswer nothing_left = answer_of(from("3"));
+  EXPECT_EQ(nothing_left.exit_code, 2);
+  EXPECT_NE(nothing_left.err.find("run.steps to 4 or more"), std::string::npos) << nothing_left.err;
+  EXPECT_FALSE(fs::exists("tuned"));
+  succeed(from("6"));
+  const Json trials = record("tuned")["trials"];
+  ASSERT_EQ(trials.size(), 2u);
+  for (const Json& trial : trials) {
+    EXPECT_EQ(trial["state"], "finished") << trial;
+    EXPECT_EQ(trial["steps"], 6);
+    EXPECT_TRUE(trial["loss"].is_number());
+  }
+}
+
 TEST_F(SweepCommand, NothingRunsIfAnythingIsWrong) {
   const auto refused = [&](Words more, const std::string& part, int code = 2) {
     const CommandAnswer answer = answer_of(sweep("new", more));
@@ -268,7 +290,7 @@ TEST_F(SweepCommand, AFolderBelongsToOneSweep) {
 TEST_F(SweepCommand, ARangeTestRaisesTheRateAndSuggestsOne) {
   const std::string text = succeed(sweep("range", {"--lr-range", "1e-5..1e3", "--steps", "60"}));
   const TrialCurve curve = read_trial_curve("range/trial-001").value();
-  ASSERT_GE(curve.num_steps(), 20);
+  ASSERT_GE(curve.last_step(), 20);
   EXPECT_EQ(curve.lrs()[0], 1e-5);
   for (size_t i = 1; i < curve.lrs().size(); ++i) {
     EXPECT_NEAR(curve.lrs()[i] / curve.lrs()[i - 1], std::pow(1e8, 1.0 / 59.0), 1e-9);

@@ -134,20 +134,27 @@ Error in_words_of_sweep(Error error, const std::vector<std::string>& own,
   return error;
 }
 
-// Refuses a checkpoint with which no trial can begin. A trial is compared by its steps from the
-// first one, so it may only take weights from the checkpoint.
+// Refuses a checkpoint with which no trial can begin. A trial may only take weights from it, and
+// counts its steps from there.
 Status check_resume(const std::string& path, const RunPlan& plan) {
   if (path.empty()) return Done{};
   if (!names_best_checkpoint(path)) TRIREME_TRY_DONE(require_folder(path));
   TRIREME_TRY(checkpoint, find_checkpoint(path));
   TRIREME_TRY_DONE(changes_since(checkpoint, plan));
   const bool begins_adapters = plan.model.has_adapters() && !has_adapters(checkpoint);
-  if (checkpoint.info().step == 0 || begins_adapters) return Done{};
+  const int64_t step = checkpoint.info().step;
+  if (begins_adapters && plan.config.run.steps <= step) {
+    return usage(
+        fmt::format("--resume {}: it is of step {}, and run.steps = {} counts from the first step "
+                    "of its run, so no trial would train; set run.steps to {} or more",
+                    path, step, plan.config.run.steps, step + 1));
+  }
+  if (step == 0 || begins_adapters) return Done{};
   return usage(
       fmt::format("--resume {}: it is of step {} of a run, and every trial begins with its first "
                   "step; name a checkpoint of `trireme checkpoint import --trainable`, or train "
                   "adapters with model.lora_rank",
-                  path, checkpoint.info().step));
+                  path, step));
 }
 
 // Loads a trial's configuration and plans it, so that no trial is refused in the middle of a sweep.
@@ -156,7 +163,7 @@ Result<RunPlan> plan_trial(const RunConfigOptions& config, const std::string& re
   TRIREME_TRY(loaded, load_config(config, io));
   const Status possible = check_trial(loaded.config);
   if (!possible.ok()) return loaded.located(possible.error());
-  const Result<RunPlan> plan = plan_session(loaded.config, this_host(), io.open_input);
+  const Result<RunPlan> plan = plan_run(loaded.config, this_host(), io.open_input);
   if (!plan.ok()) return loaded.located(plan.error());
   TRIREME_TRY_DONE(check_resume(resume, *plan));
   trials.push_back(std::move(loaded));

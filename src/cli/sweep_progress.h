@@ -50,8 +50,8 @@ class SweepProgress : public RunObserver {
   void finish();
 
   void on_step(const StepReport& report) override;
-  // Of a message that comes in every trial, with other numbers, the first one is printed: what
-  // stands before its colon says which kind it is. What happens at a step is always printed.
+  // Prints a message unless a former trial had one of its kind, perhaps with other numbers. The
+  // text before the colon is the kind. Messages about a step are always printed.
   void on_message(std::string_view message) override;
 
  private:

@@ -43,7 +43,7 @@ class TrialWatch : public RunObserver {
   // The trainer has given up, because no gradient was finite any more.
   void judge_failure(const std::string& message) {
     if (!verdict_ && was_skipped_) {
-      verdict_ = TrialVerdict{TrialState::Diverged, curve_.num_steps(), message};
+      verdict_ = TrialVerdict{TrialState::Diverged, curve_.last_step(), message};
     }
   }
 
@@ -133,7 +133,7 @@ Result<TrialEnd> run_trial(const TrialJob& job, CommandIo& io) {
                              ended->position.step)};
   }
   // A trial that had ended before has nothing left to train, and told no step.
-  if (!end.is_interrupted && end.curve.num_steps() < ended->position.step) {
+  if (!end.is_interrupted && end.curve.last_step() < ended->position.step) {
     TRIREME_TRY(curve, read_trial_curve(job.folder));
     end.curve = std::move(curve);
   }

@@ -26,7 +26,8 @@ int number(const char* name, int otherwise) {
 }
 
 // Reads the variables of our agent, then those of Open MPI's mpirun, then those of srun with a PMI.
-// All give the size, the rank and the number of ranks on this host.
+// All give the size, the rank and the number of ranks on this host. What mpirun or srun has started
+// may be an agent, which needs the secret of its job.
 Launch read_launch() {
   const auto place = place_in([](const std::string& name) { return variable(name.c_str()); });
   if (!place.ok()) return {.error = place.error()};
@@ -46,7 +47,8 @@ Launch read_launch() {
     Launch launch{.ranks = ranks,
                   .rank = number("OMPI_COMM_WORLD_RANK", 0),
                   .ranks_on_host = number("OMPI_COMM_WORLD_LOCAL_SIZE", ranks),
-                  .agent = variable(kAgentVariable)};
+                  .agent = variable(kAgentVariable),
+                  .secret = variable(kSecretVariable)};
     if (launch.agent.empty()) return launch;
     launch.place = TcpPlace{.epoch = uint64_t(std::max(1, number(kAgentEpochVariable, 1))),
                             .rank = launch.rank,
@@ -55,7 +57,10 @@ Launch read_launch() {
     return launch;
   }
   if (const int ranks = number("PMI_SIZE", 0); ranks > 0) {
-    return {ranks, number("PMI_RANK", 0), number("MPI_LOCALNRANKS", ranks)};
+    return {.ranks = ranks,
+            .rank = number("PMI_RANK", 0),
+            .ranks_on_host = number("MPI_LOCALNRANKS", ranks),
+            .secret = variable(kSecretVariable)};
   }
   return {.secret = variable(kSecretVariable)};
 }

@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kClasses = 10, kSize = 32, kBlocks = 2;
+constexpr int64_t kClasses = 10, kSize = 32;
 
 struct TorchTensor {
   std::vector<int64_t> extents;
@@ -43,34 +43,70 @@ class Numbers {
   uint64_t state_ = 1;
 };
 
-StateDict first_blocks_of_resnet50() {
+// The blocks of a ResNet-50 with so many channels of the first convolution, 64 as published.
+struct NetSize {
+  int64_t channels = 64;
+  int64_t blocks = 16;
+};
+constexpr NetSize kFirstBlocks{64, 2};
+// Every block, with an eighth of the channels.
+constexpr NetSize kThin{8, 16};
+
+// A block as torchvision numbers it: its group has `wide` channels inside and four times as many
+// outside.
+struct TorchBlock {
+  std::string name;  // "layer3.5."
+  int64_t wide = 0;
+  int64_t in = 0;  // channels of its input
+  int64_t stride = 1;
+  bool has_shortcut = false;
+};
+std::vector<TorchBlock> blocks_of(const NetSize& size) {
+  constexpr int64_t kBlocksOfGroup[] = {3, 4, 6, 3};
+  std::vector<TorchBlock> blocks;
+  int64_t in = size.channels;
+  for (int64_t group = 0; group < 4; ++group) {
+    for (int64_t i = 0; i < kBlocksOfGroup[group]; ++i) {
+      if (int64_t(blocks.size()) == size.blocks) return blocks;
+      const int64_t wide = size.channels << group;
+      blocks.push_back({"layer" + std::to_string(group + 1) + "." + std::to_string(i) + ".", wide,
+                        in, group > 0 && i == 0 ? 2 : 1, i == 0});
+      in = 4 * wide;
+    }
+  }
+  return blocks;
+}
+
+StateDict resnet50_of(const NetSize& size) {
   Numbers numbers;
   StateDict net;
-  const auto conv = [&](const std::string& name, int64_t filters, int64_t channels, int64_t size) {
-    const double fan_in = double(channels * size * size);
-    net[name + ".weight"] = numbers.make({filters, channels, size, size}, 0, std::sqrt(6 / fan_in));
+  const auto conv = [&](const std::string& name, int64_t filters, int64_t channels, int64_t side) {
+    const double fan_in = double(channels * side * side);
+    net[name + ".weight"] = numbers.make({filters, channels, side, side}, 0, std::sqrt(6 / fan_in));
   };
-  const auto norm = [&](const std::string& name, int64_t channels) {
-    net[name + ".weight"] = numbers.make({channels}, 1.0, 0.5);
-    net[name + ".bias"] = numbers.make({channels}, 0.0, 0.2);
+  const auto norm = [&](const std::string& name, int64_t channels, double gain = 1.0) {
+    net[name + ".weight"] = numbers.make({channels}, gain, 0.5 * gain);
+    net[name + ".bias"] = numbers.make({channels}, 0.0, 0.2 * gain);
     net[name + ".running_mean"] = numbers.make({channels}, 0.0, 0.3);
     net[name + ".running_var"] = numbers.make({channels}, 1.0, 0.5);
   };
-  conv("conv1", 64, 3, 7);
-  norm("bn1", 64);
-  for (int64_t block = 0; block < kBlocks; ++block) {
-    const std::string name = "layer1." + std::to_string(block) + ".";
-    conv(name + "conv1", 64, block == 0 ? 64 : 256, 1);
-    norm(name + "bn1", 64);
-    conv(name + "conv2", 64, 64, 3);
-    norm(name + "bn2", 64);
-    conv(name + "conv3", 256, 64, 1);
-    norm(name + "bn3", 256);
-    if (block > 0) continue;
-    conv(name + "downsample.0", 256, 64, 1);
-    norm(name + "downsample.1", 256);
+  conv("conv1", size.channels, 3, 7);
+  norm("bn1", size.channels);
+  const std::vector<TorchBlock> blocks = blocks_of(size);
+  for (const TorchBlock& block : blocks) {
+    conv(block.name + "conv1", block.wide, block.in, 1);
+    norm(block.name + "bn1", block.wide);
+    conv(block.name + "conv2", block.wide, block.wide, 3);
+    norm(block.name + "bn2", block.wide);
+    conv(block.name + "conv3", 4 * block.wide, block.wide, 1);
+    // What a block adds is small beside its input, so that 16 of them do not make it explode.
+    norm(block.name + "bn3", 4 * block.wide, size.blocks > 2 ? 0.25 : 1.0);
+    if (!block.has_shortcut) continue;
+    conv(block.name + "downsample.0", 4 * block.wide, block.in, 1);
+    norm(block.name + "downsample.1", 4 * block.wide);
   }
-  net["fc.weight"] = numbers.make({kClasses, 256}, 0.0, 0.1);
+  const int64_t features = 4 * blocks.back().wide;
+  net["fc.weight"] = numbers.make({kClasses, features}, 0.0, 0.1);
   net["fc.bias"] = numbers.make({kClasses}, 0.0, 0.5);
   return net;
 }
@@ -101,17 +137,18 @@ struct Image {
 // The net as its paper and torchvision describe it, in double.
 class Reference {
  public:
-  explicit Reference(const StateDict& net) : net_(net) {}
+  Reference(const StateDict& net, const NetSize& size) : net_(net), size_(size) {}
 
   std::vector<double> log_probabilities(const Image& image) const {
     Image x = max_pool(relu(norm("bn1", conv("conv1", image, 2, 3))));
-    for (int64_t block = 0; block < kBlocks; ++block) {
-      const std::string name = "layer1." + std::to_string(block) + ".";
-      Image h = relu(norm(name + "bn1", conv(name + "conv1", x, 1, 0)));
-      h = relu(norm(name + "bn2", conv(name + "conv2", h, 1, 1)));
-      h = norm(name + "bn3", conv(name + "conv3", h, 1, 0));
-      const Image shortcut =
-          block == 0 ? norm(name + "downsample.1", conv(name + "downsample.0", x, 1, 0)) : x;
+    for (const TorchBlock& block : blocks_of(size_)) {
+      Image h = relu(norm(block.name + "bn1", conv(block.name + "conv1", x, 1, 0)));
+      h = relu(norm(block.name + "bn2", conv(block.name + "conv2", h, block.stride, 1)));
+      h = norm(block.name + "bn3", conv(block.name + "conv3", h, 1, 0));
+      const Image shortcut = block.has_shortcut
+                                 ? norm(block.name + "downsample.1",
+                                        conv(block.name + "downsample.0", x, block.stride, 0))
+                                 : x;
       for (size_t i = 0; i < h.values.size(); ++i) h.values[i] += shortcut.values[i];
       x = relu(std::move(h));
     }
@@ -196,6 +233,7 @@ class Reference {
   }
 
   const StateDict& net_;
+  NetSize size_;
 };
 
 // The bytes of an image as a CIFAR file has them: all of red, then of green, then of blue.
@@ -219,41 +257,51 @@ Image pixels_of(const std::string& bytes) {
 class TorchvisionResNet : public CommandTest {};
 
 TEST_F(TorchvisionResNet, AnImportedNetHasTheProbabilitiesOfAPlainEvaluation) {
-  const StateDict net = first_blocks_of_resnet50();
-  write_file(net, "resnet.safetensors");
-  const std::string said =
-      succeed({"checkpoint", "import", "resnet.safetensors", "--out", "imported"});
-  EXPECT_NE(said.find("resnet50 of "), std::string::npos) << said;
-  EXPECT_NE(said.find("equal bit for bit"), std::string::npos) << said;
-  const std::string image = bytes_of_image();
-  const std::vector<double> wanted = Reference(net).log_probabilities(pixels_of(image));
-  const auto [least, most] = std::minmax_element(wanted.begin(), wanted.end());
-  ASSERT_GT(*most - *least, 0.5);  // the classes differ
-  for (int64_t label = 0; label < kClasses; ++label) {
-    const std::string folder = "label" + std::to_string(label);
-    std::filesystem::create_directory(folder);
-    std::ofstream(folder + "/test_batch.bin", std::ios::binary) << char(label) << image;
-    const nlohmann::json answer =
-        parse_json(succeed({"eval", "imported", folder, "--json", "--set", "model.image_size=32"}));
-    EXPECT_NEAR(answer["loss"].get<double>(), -wanted[size_t(label)], 1e-4) << label;
+  for (const NetSize& size : {kFirstBlocks, kThin}) {
+    SCOPED_TRACE(size.blocks);
+    const StateDict net = resnet50_of(size);
+    write_file(net, "resnet.safetensors");
+    std::filesystem::remove_all("imported");
+    const std::string said =
+        succeed({"checkpoint", "import", "resnet.safetensors", "--out", "imported"});
+    EXPECT_NE(said.find(size.channels == 64 ? "resnet50 of " : "wide_resnet of "),
+              std::string::npos)
+        << said;
+    EXPECT_NE(said.find("equal bit for bit"), std::string::npos) << said;
+    const std::string image = bytes_of_image();
+    const std::vector<double> wanted = Reference(net, size).log_probabilities(pixels_of(image));
+    const auto [least, most] = std::minmax_element(wanted.begin(), wanted.end());
+    ASSERT_GT(*most - *least, 0.5);  // the classes differ
+    for (int64_t label = 0; label < kClasses; ++label) {
+      const std::string folder = "label" + std::to_string(label);
+      std::filesystem::create_directory(folder);
+      std::ofstream(folder + "/test_batch.bin", std::ios::binary) << char(label) << image;
+      const nlohmann::json answer = parse_json(
+          succeed({"eval", "imported", folder, "--json", "--set", "model.image_size=32"}));
+      EXPECT_NEAR(answer["loss"].get<double>(), -wanted[size_t(label)], 1e-4) << label;
+    }
   }
 }
 
 TEST_F(TorchvisionResNet, TheRoundTripKeepsEveryBitUnderTheSameNames) {
-  const StateDict net = first_blocks_of_resnet50();
-  write_file(net, "resnet.safetensors");
-  succeed({"checkpoint", "import", "resnet.safetensors", "--out", "imported", "--trainable"});
-  succeed(
-      {"checkpoint", "export", "imported", "--format", "torchvision", "--out", "out.safetensors"});
-  const SafetensorsFile file = SafetensorsFile::open("out.safetensors").value();
-  EXPECT_EQ(file.header().tensors.size(), net.size());
-  for (const auto& [name, tensor] : net) {
-    const SafetensorsEntry* entry = file.header().find(name);
-    ASSERT_NE(entry, nullptr) << name;
-    EXPECT_EQ(entry->extents, tensor.extents) << name;
-    std::vector<float> values(tensor.values.size());
-    ASSERT_TRUE(file.read(*entry, 0, std::as_writable_bytes(std::span(values))).ok());
-    EXPECT_EQ(values, tensor.values) << name;
+  for (const NetSize& size : {kFirstBlocks, kThin}) {
+    const StateDict net = resnet50_of(size);
+    write_file(net, "resnet.safetensors");
+    std::filesystem::remove_all("imported");
+    succeed({"checkpoint", "import", "resnet.safetensors", "--out", "imported", "--trainable"});
+    succeed({"checkpoint", "export", "imported", "--format", "torchvision", "--out",
+             "out.safetensors"});
+    const SafetensorsFile file = SafetensorsFile::open("out.safetensors").value();
+    EXPECT_EQ(file.header().tensors.size(), net.size());
+    for (const auto& [name, tensor] : net) {
+      const SafetensorsEntry* entry = file.header().find(name);
+      ASSERT_NE(entry, nullptr) << name;
+      EXPECT_EQ(entry->extents, tensor.extents) << name;
+      std::vector<float> values(tensor.values.size());
+      ASSERT_TRUE(file.read(*entry, 0, std::as_writable_bytes(std::span(values))).ok());
+      EXPECT_EQ(values, tensor.values) << name;
+    }
+    std::filesystem::remove("out.safetensors");
   }
 }
 
@@ -263,7 +311,7 @@ TEST_F(TorchvisionResNet, OtherFilesAndFormatsAreRefusedWithAReason) {
     EXPECT_NE(answer.exit_code, 0);
     EXPECT_NE(answer.err.find(words), std::string::npos) << answer.err;
   };
-  const StateDict net = first_blocks_of_resnet50();
+  const StateDict net = resnet50_of(kFirstBlocks);
   StateDict deeper = net, thinner = net, other = net;
   deeper["layer2.0.conv1.weight"] = net.at("layer1.1.conv1.weight");
   thinner["layer1.1.conv2.weight"].extents = {64, 32, 3, 6};

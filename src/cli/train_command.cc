@@ -31,7 +31,7 @@ namespace {
 
 // Ends a process whose ranks hang. It cannot wait for any of its threads.
 void end_process(const Error& error, CommandIo& io) {
-  print_error(in_command(error, "trireme train").message, io);
+  print_error(in_command(error, io.launch.command_of_user("trireme train")).message, io);
   io.err.flush();
   ::_exit(exit_code(error.kind));
 }
@@ -126,11 +126,12 @@ std::string run_folder_of(const RunConfigOptions& config, const std::string& out
 namespace {
 
 Result<int> run_dry(const TrainOptions& options, const LoadedConfig& loaded, CommandIo& io) {
-  const Result<RunPlan> planned = plan_session(loaded.config, this_host(), io.open_input);
+  const Result<RunPlan> planned = plan_run(loaded.config, this_host(), io.open_input);
   if (!planned.ok()) return loaded.located(planned.error());
   const RunPlan& plan = *planned;
   io.err << warning_lines(plan);
-  io.out << (options.json ? plan_json(plan, predict_ranks(plan, {}), {}) : describe_plan(plan));
+  io.out << (options.json ? plan_json(plan, predict_ranks(plan, {}), {})
+                          : describe_plan(plan, io.open_input));
   return 0;
 }
 
@@ -192,7 +193,9 @@ void conclude(const SessionResult& result, const SessionOptions& session, Stored
 Result<int> train(const TrainOptions& options, const LoadedConfig& loaded, CommandIo& io) {
   TRIREME_TRY(stored, copy_of_run(options, loaded.config.checkpoint, io));
   const std::atomic<int>& stop_signals =
-      catch_stop_signals(io.launch.is_first() ? SignalWords::OfTrain : SignalWords::None);
+      catch_stop_signals(!io.launch.is_first() ? SignalWords::None
+                         : io.launch.place     ? SignalWords::OfLaunch
+                                               : SignalWords::OfTrain);
   TrainProgress progress(io);
   SessionOptions session = session_options(options, loaded.config, io, progress, stop_signals);
   if (stored != nullptr) session.observers.push_back(stored.get());

@@ -17,9 +17,10 @@ TrainProgress::TrainProgress(CommandIo& io)
     : io_(io), line_(io.err, standard_progress_style(io.err_is_terminal, io.color)) {}
 
 void TrainProgress::begin(const RunPlan& plan, const TrainPosition& position, bool is_first_epoch) {
-  if (is_first_epoch && !is_described_) io_.err << describe_plan(plan);
+  if (is_first_epoch && !is_described_) io_.err << describe_plan(plan, io_.open_input);
   is_described_ = true;
   if (position.step > 0) io_.err << fmt::format("resumed after step {}\n", position.step);
+  speed_unit_ = plan.model.reads_images() ? " images/s" : " tok/s";
   rank_bytes_ = plan.largest().memory.arena_bytes;
   first_step_ = position.step;
   begin_ns_ = monotonic_ns();
@@ -50,7 +51,7 @@ void TrainProgress::show_newest() {
   const double eta_s = per_step_s * double(report.total_steps - report.step);
   std::vector<std::string> parts = {fmt::format("step {}/{}", report.step, report.total_steps),
                                     "loss " + format_fixed(report.loss, 4),
-                                    fmt::format("{} tok/s", format_rate(report.tokens_per_s)),
+                                    format_rate(report.tokens_per_s) + speed_unit_,
                                     fmt::format("ETA {}", format_duration(eta_s)),
                                     fmt::format("MFU {:.1f}%", 100.0 * report.mfu)};
   if (report.epoch) parts.push_back(fmt::format("epoch {:.2f}", *report.epoch));

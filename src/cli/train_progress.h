@@ -28,6 +28,7 @@ class TrainProgress : public RunObserver {
 
   CommandIo& io_;
   ProgressLine line_;
+  const char* speed_unit_ = " tok/s";
   int64_t rank_bytes_ = 0;  // of the rank that needs the most
   int64_t first_step_ = 0;  // of this run
   bool is_described_ = false;

@@ -59,6 +59,22 @@ TEST(TrainProgress, TheLineShowsTheBestOfTheNewestValidation) {
   EXPECT_GT(log.rfind("step 2/2"), log.rfind("validation loss")) << log;
 }
 
+TEST(TrainProgress, ANetOfImagesCountsImages) {
+  const auto shown = [](const RunPlan& plan) {
+    std::ostringstream out, err;
+    CommandIo io{out, err};
+    TrainProgress progress(io);
+    progress.begin(plan, {}, true);
+    progress.on_step({.step = 2, .total_steps = 2, .tokens_per_s = 12.5});
+    progress.end();
+    return err.str();
+  };
+  RunPlan plan = plan_of_two_ranks();
+  EXPECT_NE(shown(plan).find("| 12.5 tok/s |"), std::string::npos);
+  plan.model.family = ModelFamily::AlexNet;
+  EXPECT_NE(shown(plan).find("| 12.5 images/s |"), std::string::npos);
+}
+
 TEST(TrainProgress, WhatIsNoNumberHasOneSpelling) {
   for (const double nan : {std::nan(""), -std::nan("")}) {
     const std::string shown =

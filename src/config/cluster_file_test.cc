@@ -226,8 +226,8 @@ TEST(ClusterFile, NoNumberMayBeNegativeOrAWord) {
 }
 
 TEST(ClusterFile, SharesAreAtMostOne) {
-  for (const char* name :
-       {"matmul_share", "attention_share", "memory_share", "overlap_share", "offload_share"}) {
+  for (const char* name : {"matmul_share", "attention_share", "attention_backward_share",
+                           "memory_share", "overlap_share", "offload_share"}) {
     expect_refused(fmt::format("{}{} = 1.01\n", kLeast, name), 4, name, "1.01");
   }
   // Loads and sums may run beside multiply-adds.

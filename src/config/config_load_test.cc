@@ -112,6 +112,26 @@ TEST(LoadConfig, StringFieldsTakeBareWordsWhateverTheyLookLike) {
   EXPECT_EQ(from_text("[data]\ntrain = [{path = 1}]\n").error().message,
             "run.toml:2: data.train = (array) must be a path, or a list such as "
             "[{path = \"a.tok\", weight = 2.0}]");
+  for (const char* list : {"[{path = \"a.tok\", wieght = 2}]",
+                           "[{path = \"a.tok\"}, {wieght = 2, path = \"b.tok\"}]"}) {
+    const std::string entry = std::string(list).find("}, {") == std::string::npos ? "1" : "2";
+    EXPECT_NE(error_of(with_overrides({std::string("data.train=") + list}))
+                  .find("data.train = (array whose entry " + entry +
+                        " has the unknown key wieght) must be a path, or a list such as [{path"),
+              std::string::npos)
+        << list;
+  }
+  EXPECT_NE(error_of(with_overrides({"parallel.layers=[{match = \"fc*\", strategy = \"tensor\"}, "
+                                     "{match = \"c*\", strategy = \"datta\"}]"}))
+                .find("whose entry 2 has the unknown strategy datta) must be a list such as"),
+            std::string::npos);
+  for (const char* wrong : {"[]", "[1]", "[{weight = 2}]"}) {
+    EXPECT_NE(error_of(with_overrides({std::string("data.train=") + wrong}))
+                  .find("must be a path, or a list such as [{path = "),
+              std::string::npos)
+        << wrong;
+  }
+  EXPECT_EQ(with_overrides({"data.train=[x"}).value().config.data.train, "[x");
   EXPECT_EQ(with_overrides({"data.train=\"x\\ty\""}).value().config.data.train, "x\ty");
   EXPECT_NE(error_of(with_overrides({"data.train=\xff"})).find("UTF-8"), std::string::npos);
 }

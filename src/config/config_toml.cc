@@ -4,6 +4,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -48,6 +49,31 @@ std::optional<std::vector<LayerRule>> to_layer_rules(const toml::node& node) {
   return rules;
 }
 
+// Says which entry of a list has a key that no list of tables knows, or a strategy that no layer
+// has; "" if there is none.
+std::string wrong_entry(const toml::node& node) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr) return "";
+  constexpr std::array<std::string_view, 4> known = {"path", "weight", "match", "strategy"};
+  size_t entry = 0;
+  for (const toml::node& one : *list) {
+    ++entry;
+    const toml::table* table = one.as_table();
+    if (table == nullptr) return "";
+    for (const auto& [key, value] : *table) {
+      const auto name = value.value_exact<std::string>();
+      if (key.str() == "strategy" && name && !choice_of<LayerStrategy>(*name)) {
+        return fmt::format(" whose entry {} has the unknown strategy {}", entry,
+                           name->substr(0, limits::kConfigKeyBytes));
+      }
+      if (std::find(known.begin(), known.end(), key.str()) != known.end()) continue;
+      return fmt::format(" whose entry {} has the unknown key {}", entry,
+                         key.str().substr(0, limits::kConfigKeyBytes));
+    }
+  }
+  return "";
+}
+
 TomlValue to_value(const toml::node& node) {
   if (const auto* value = node.as_boolean()) return value->get();
   if (const auto* value = node.as_integer()) return value->get();
@@ -57,7 +83,7 @@ TomlValue to_value(const toml::node& node) {
   if (auto rules = to_layer_rules(node)) return std::move(*rules);
   std::ostringstream name;
   name << node.type();
-  return OtherToml{name.str()};
+  return OtherToml{name.str() + wrong_entry(node)};
 }
 
 std::string value_text(const TomlValue& value) {
@@ -105,11 +131,14 @@ std::optional<TomlValue> parse_value(std::string_view text) {
   }
 }
 
-bool is_string_field(std::string_view key) {
+// True if the key takes this text as a string, whatever it looks like. For a key that also takes a
+// list of files, a list is no string, even if it is a wrong one.
+bool takes_as_string(std::string_view key, std::string_view text) {
   RunConfig config;
   for (const ConfigField& field : config_fields(config)) {
     if (field.key() != key) continue;
-    return type_name(field) == "a string" || std::holds_alternative<MixtureField>(field.value);
+    if (std::holds_alternative<MixtureField>(field.value)) return !text.starts_with('[');
+    return type_name(field) == "a string";
   }
   return false;
 }
@@ -271,9 +300,9 @@ Result<ConfigAssignment> parse_override(std::string_view override_text) {
   }
   const std::string_view text = override_text.substr(equals + 1);
   const std::optional<TomlValue> value = parse_value(text);
-  const bool is_string = value && (std::holds_alternative<std::string>(*value) ||
-                                   std::holds_alternative<std::vector<WeightedFile>>(*value));
-  if (!value || (is_string_field(assignment.key) && !is_string)) {
+  const bool is_word = value && !std::holds_alternative<std::string>(*value) &&
+                       takes_as_string(assignment.key, text);
+  if (!value || is_word) {
     assignment.value = std::string(text);
     assignment.text = value_text(assignment.value);
     // A word without quotes may contain bytes that TOML text cannot, but the resolved configuration

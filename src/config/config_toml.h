@@ -20,7 +20,7 @@ struct ConfigOrigin {
 
 // A TOML value of a kind that TomlValue does not list. Only its type is kept.
 struct OtherToml {
-  std::string type_name;  // such as "array"
+  std::string type_name;  // such as "array", perhaps with what is wrong in it
 };
 // A list of tables is a mixture if each table has `path`, perhaps `weight` (default 1), and no
 // more; it is a list of layer rules if each has `match` and `strategy`. An empty list is the

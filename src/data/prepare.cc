@@ -39,10 +39,17 @@ Status check_options(const PrepareOptions& options) {
     return Error{ErrorKind::Usage,
                  fmt::format("a validation fraction of {} is not in [0, 1)", options.val_fraction)};
   }
-  std::error_code failure;
-  fs::create_directories(options.out, failure);
-  if (failure) return Error{ErrorKind::Damaged, options.out + ": " + failure.message()};
+  std::error_code ignored;
+  if (fs::exists(options.out, ignored) && !fs::is_directory(options.out, ignored)) {
+    return usage(options.out + ": a file, but the token files need a folder; choose another one");
+  }
   return Done{};
+}
+
+Status make_folder(const std::string& folder) {
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  return failure ? Status(damaged(folder + ": " + failure.message())) : Status(Done{});
 }
 
 // One run from text to token files.
@@ -269,6 +276,7 @@ Result<PrepareReport> prepare(const Tokenizer& tokenizer, const PrepareOptions& 
     chat = std::move(parsed);
   }
   TRIREME_TRY(reader, TextReader::open(options.input));
+  TRIREME_TRY_DONE(make_folder(options.out));
   return Preparation(tokenizer, options, team, std::move(reader), chat).run();
 }
 

@@ -5,14 +5,12 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <numeric>
 
-#include "base/hash.h"
 #include "base/philox.h"
+#include "base/text_input.h"
 #include "data/baselines.h"
 #include "data/synthetic_source.h"
 #include "data/token_file_writer.h"
@@ -120,29 +118,14 @@ TEST(ValSplit, HoldsOutItsFractionOfEveryStretch) {
   EXPECT_FALSE(ValSplit(3, 0.0).holds_out(0));
 }
 
-// Text of a store. Its length does not show that it was replaced, but its checksum does.
-class StoredText : public InputBytes {
- public:
-  explicit StoredText(std::string text) : text_(std::move(text)) {}
-  int64_t bytes() const override { return int64_t(text_.size()); }
-  Status read(int64_t offset, std::span<std::byte> out) const override {
-    std::memcpy(out.data(), text_.data() + offset, out.size());
-    return Done{};
-  }
-  void will_read(int64_t, int64_t) const override {}
-  uint64_t checksum() const override { return hash64(text_); }
-
- private:
-  const std::string text_;
-};
-
+// The length of a text of a store does not show that it was replaced, but its checksum does.
 TEST_F(PrepareTest, ATextOfAStoreIsResumedUnlessItWasReplaced) {
   std::string text = json_documents(3000);
   const auto prepare_from_store = [&](const std::string& out, bool stops) {
     PrepareOptions options{
         .input = {.paths = {"store://demo/a.jsonl"}}, .out = path(out), .block_bytes = 50000};
     options.input.open_input = [&](const std::string& name) -> Result<InputFile> {
-      return InputFile(name, std::make_shared<StoredText>(text));
+      return input_of_text(name, text);
     };
     if (stops) options.stop = [] { return true; };
     return run(options);

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
 #include <span>
 #include <utility>
 
@@ -13,133 +11,16 @@
 namespace trireme {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr size_t kReadBytes = size_t{1} << 20;
 constexpr size_t kGreatestLineBytes = size_t{256} << 20;
 constexpr int64_t kBytesLookedAt = int64_t{64} << 10;  // of each file, to recognise binary ones
 
-Error unreadable(const std::string& path, std::string_view why) {
-  return {ErrorKind::Damaged, fmt::format("{}: {}", path, why)};
-}
-
 std::string shown(const std::string& path) { return path == "-" ? "standard input" : path; }
-
-// Returns "notes.jsonl" for "notes.jsonl.gz".
-fs::path unpacked_name(const fs::path& path) {
-  return compression_of(path.string()) == Compression::None ? path
-                                                            : fs::path(path).replace_extension();
-}
-
-Status check_extension(const fs::path& path) {
-  const std::string extension = path.extension().string();
-  constexpr std::array kCompressed = {".xz", ".bz2", ".lz4", ".zip"};
-  constexpr std::array kBinary = {".parquet", ".arrow", ".tok", ".bin", ".safetensors", ".gguf"};
-  if (std::find(kCompressed.begin(), kCompressed.end(), extension) != kCompressed.end()) {
-    return unreadable(
-        path.string(),
-        "has a compression that is not supported (.gz and .zst are); decompress it into a "
-        "pipe and read \"-\"");
-  }
-  if (std::find(kBinary.begin(), kBinary.end(), extension) != kBinary.end()) {
-    return unreadable(path.string(),
-                      "is not text; use text files or JSON lines, or read its bytes all the same "
-                      "with --binary");
-  }
-  return Done{};
-}
-
-// Refuses a run directory or a checkpoint. Their files are text, but not text to train on.
-Status check_folder(const fs::path& folder) {
-  std::error_code ignored;
-  if (!fs::exists(folder / "config.resolved.toml", ignored)) return Done{};
-  return unreadable(folder.string(),
-                    "is a run or a checkpoint of Trireme, not text; name folders of text, or read "
-                    "its bytes all the same with --binary");
-}
-
-TextFormat format_of(const fs::path& path, TextFormat wanted) {
-  if (wanted != TextFormat::Auto) return wanted;
-  const std::string extension = unpacked_name(path).extension().string();
-  return extension == ".jsonl" || extension == ".ndjson" ? TextFormat::JsonLines : TextFormat::Text;
-}
-
-Status add_file(const fs::path& path, const TextInput& input, std::vector<TextFile>& files) {
-  if (!input.is_binary_read) TRIREME_TRY_DONE(check_extension(unpacked_name(path)));
-  std::error_code failure;
-  if (!fs::is_regular_file(path, failure) && !failure) {
-    return unreadable(path.string(),
-                      "is no regular file; read a pipe as standard input: name it \"-\"");
-  }
-  const auto size = failure ? 0 : fs::file_size(path, failure);
-  if (failure) return unreadable(path.string(), failure.message());
-  files.push_back({path.string(), format_of(path, input.format), static_cast<int64_t>(size),
-                   compression_of(path.string())});
-  return Done{};
-}
-
-// Adds a file that is not on this machine. Its folders cannot be listed.
-Status add_named(const std::string& name, const TextInput& input, std::vector<TextFile>& files) {
-  if (!input.is_binary_read) TRIREME_TRY_DONE(check_extension(unpacked_name(name)));
-  TRIREME_TRY(file, open_named(name, input.open_input));
-  files.push_back({name, format_of(name, input.format), file.bytes(), compression_of(name),
-                   file.known_checksum()});
-  return Done{};
-}
-
-// Empty files in a folder are common and harmless, so they are skipped.
-Status add_folder(const fs::path& folder, const TextInput& input, std::vector<TextFile>& files) {
-  if (!input.is_binary_read) TRIREME_TRY_DONE(check_folder(folder));
-  std::vector<fs::path> paths;
-  std::error_code failure;
-  const auto is_hidden = [](const fs::path& path) { return path.filename().string()[0] == '.'; };
-  for (auto entry = fs::recursive_directory_iterator(folder, failure);
-       !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
-    if (is_hidden(entry->path())) {
-      entry.disable_recursion_pending();
-    } else if (entry->is_regular_file(failure) && entry->file_size(failure) > 0) {
-      paths.push_back(entry->path());
-    } else if (!input.is_binary_read && entry->is_directory(failure)) {
-      TRIREME_TRY_DONE(check_folder(entry->path()));
-    }
-  }
-  if (failure) return unreadable(folder.string(), failure.message());
-  if (paths.empty()) return unreadable(folder.string(), "the folder has no file with text");
-  std::sort(paths.begin(), paths.end());
-  for (const fs::path& path : paths) TRIREME_TRY_DONE(add_file(path, input, files));
-  return Done{};
-}
-
-Result<std::vector<TextFile>> list_files(const TextInput& input) {
-  if (input.paths.empty()) {
-    return Error{ErrorKind::Usage,
-                 "no text was named; name files, folders, or - for standard input"};
-  }
-  std::vector<TextFile> files;
-  for (const std::string& path : input.paths) {
-    std::error_code failure;
-    if (path == "-") {
-      files.push_back({path, format_of("", input.format), -1});
-    } else if (is_url(path)) {
-      TRIREME_TRY_DONE(add_named(path, input, files));
-      if (files.back().bytes == 0) return unreadable(path, "the file is empty");
-    } else if (fs::is_directory(path, failure)) {
-      TRIREME_TRY_DONE(add_folder(path, input, files));
-    } else if (!fs::exists(path, failure)) {
-      if (!failure) return usage(path + ": no such file or folder");
-      return unreadable(path, failure.message());
-    } else {
-      TRIREME_TRY_DONE(add_file(path, input, files));
-      if (files.back().bytes == 0) return unreadable(path, "the file is empty");
-    }
-  }
-  return files;
-}
 
 }  // namespace
 
 Result<TextReader> TextReader::open(const TextInput& input) {
-  TRIREME_TRY(files, list_files(input));
+  TRIREME_TRY(files, list_text_files(input));
   return TextReader(std::move(files), input);
 }
 
@@ -174,8 +55,9 @@ Result<bool> TextReader::read(TextBatch& batch, int64_t block_bytes) {
   report_.text_bytes += static_cast<int64_t>(batch.text.size() - begin);
   const bool is_over = file_index_ == files_.size();
   if (is_over && report_.text_bytes == 0) {
-    return unreadable(shown(files_[0].path),
-                      files_.size() == 1 ? "no text in it" : "no text in it and in the others");
+    return unreadable_text(shown(files_[0].path), files_.size() == 1
+                                                      ? "no text in it"
+                                                      : "no text in it and in the others");
   }
   return batch.text.size() > begin || !is_over;
 }
@@ -183,11 +65,11 @@ Result<bool> TextReader::read(TextBatch& batch, int64_t block_bytes) {
 Status TextReader::open_file() {
   const TextFile& file = files_[file_index_];
   auto opened = open_byte_stream(file.path, file.compression, open_input_);
-  if (!opened.ok()) return unreadable(shown(file.path), opened.error().message);
+  if (!opened.ok()) return unreadable_text(shown(file.path), opened.error().message);
   open_file_ = std::move(*opened);
   if (offset_ > 0) {
     const Status skipped = open_file_->skip(offset_);
-    if (!skipped.ok()) return unreadable(shown(file.path), skipped.error().message);
+    if (!skipped.ok()) return unreadable_text(shown(file.path), skipped.error().message);
   }
   utf8_ = Utf8Check(offset_);
   return Done{};
@@ -205,7 +87,7 @@ Status TextReader::check_text(std::string_view bytes) const {
   if (is_binary_read_ || offset_ >= kBytesLookedAt) return Done{};
   const size_t zero = bytes.substr(0, size_t(kBytesLookedAt - offset_)).find('\0');
   if (zero == std::string_view::npos) return Done{};
-  return unreadable(
+  return unreadable_text(
       shown(files_[file_index_].path),
       fmt::format("is binary, not text: byte {} is zero. Leave it out, read its bytes "
                   "all the same with --binary, or, if it is UTF-16, convert it with "
@@ -233,7 +115,7 @@ Status TextReader::read_block(TextBatch& batch, size_t bytes) {
   const size_t begin = target.size();
   target.resize(begin + bytes);
   const auto read = open_file_->read(std::span(target).subspan(begin));
-  if (!read.ok()) return unreadable(shown(file.path), read.error().message);
+  if (!read.ok()) return unreadable_text(shown(file.path), read.error().message);
   const size_t got = *read;
   target.resize(begin + got);
   TRIREME_TRY_DONE(check_text(std::string_view(target).substr(begin)));
@@ -263,7 +145,7 @@ Status TextReader::take_lines(TextBatch& batch, bool is_last) {
   pending_.erase(0, begin);
   searched_ = pending_.size();
   if (pending_.size() <= kGreatestLineBytes) return Done{};
-  return unreadable(
+  return unreadable_text(
       shown(files_[file_index_].path),
       fmt::format("line {} has more than 256 MiB; is this a file of lines?", line_number_ + 1));
 }

@@ -7,8 +7,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
+
+#include "base/text_input.h"
 
 namespace trireme {
 namespace {
@@ -100,6 +103,32 @@ TEST_F(TextReaderTest, FoldersAreReadInTheOrderOfNames) {
   write("d/.git/config", "no");
   write("d/empty.txt", "");
   EXPECT_EQ(collect({.paths = {(folder_ / "d").string()}}).documents, (Documents{"AZ", "A", "B"}));
+}
+
+// A store lists a folder by asking all servers for its files, so it is asked once.
+TEST_F(TextReaderTest, FoldersOfAStoreAreListedOnceAndReadAsThoseOfThisMachine) {
+  const std::map<std::string, std::string> store = {
+      {"store://s/d/", "b.txt\na/z.txt\na.jsonl\n.git/config\nempty.txt\n"},
+      {"store://s/d/b.txt", "B"},
+      {"store://s/d/a/z.txt", "AZ"},
+      {"store://s/d/a.jsonl", "{\"text\":\"A\"}\n"},
+      {"store://s/d/empty.txt", ""}};
+  std::map<std::string, int> listed;
+  const OpenInput open_input = [&](const std::string& name) -> Result<InputFile> {
+    const auto found = store.find(name);
+    if (found == store.end()) return usage(name + ": no such file");
+    if (name.ends_with('/')) ++listed[name];
+    return input_of_text(name, found->second);
+  };
+  for (const char* name : {"store://s/d", "store://s/d/"}) {
+    listed.clear();
+    const Collected all = collect({.paths = {name}, .open_input = open_input});
+    EXPECT_EQ(all.error, "");
+    EXPECT_EQ(all.documents, (Documents{"AZ", "A", "B"}));
+    EXPECT_EQ(listed, (std::map<std::string, int>{{"store://s/d/", 1}})) << name;
+  }
+  EXPECT_EQ(collect({.paths = {"store://s/none"}, .open_input = open_input}).error,
+            "store://s/none: no such file");
 }
 
 TEST_F(TextReaderTest, RefusalsNameTheFileAndTheRemedy) {

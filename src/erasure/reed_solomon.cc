@@ -22,15 +22,15 @@ constexpr size_t kTableBytes = 32;
 constexpr size_t kCodedAtOnce = size_t{32} << 10;
 
 // Computes to[i] = sum over j of rows[i * from.size() + j] * from[j], byte by byte. Calls `visit`
-// with the beginning and the length of each piece while the piece is in the cache.
+// with the beginning and the length of each piece while the piece is in the cache; also if there is
+// nothing to compute.
 void multiply(std::vector<unsigned char> rows, const std::vector<std::span<std::byte>>& from,
               const std::vector<std::span<std::byte>>& to,
               const std::function<void(size_t begin, size_t bytes)>& visit) {
-  if (to.empty()) return;
   std::vector<unsigned char> tables(kTableBytes * rows.size());
   ec_init_tables(int(from.size()), int(to.size()), rows.data(), tables.data());
   std::vector<unsigned char*> in(from.size()), out(to.size());
-  const size_t bytes = to.front().size();
+  const size_t bytes = from.front().size();
   for (size_t done = 0; done < bytes; done += kCodedAtOnce) {
     const auto at = [&](std::span<std::byte> block) {
       return reinterpret_cast<unsigned char*>(block.data()) + done;
@@ -38,8 +38,10 @@ void multiply(std::vector<unsigned char> rows, const std::vector<std::span<std::
     std::transform(from.begin(), from.end(), in.begin(), at);
     std::transform(to.begin(), to.end(), out.begin(), at);
     const size_t piece = std::min(kCodedAtOnce, bytes - done);
-    ec_encode_data(int(piece), int(from.size()), int(to.size()), tables.data(), in.data(),
-                   out.data());
+    if (!to.empty()) {
+      ec_encode_data(int(piece), int(from.size()), int(to.size()), tables.data(), in.data(),
+                     out.data());
+    }
     visit(done, piece);
   }
 }
@@ -109,8 +111,14 @@ void ReedSolomon::encode(std::span<Block> blocks) const {
   std::vector<std::span<std::byte>> data, parity;
   for (const Block& block : blocks.first(size_t(k_))) data.push_back(block.bytes);
   for (const Block& block : blocks.subspan(size_t(k_))) parity.push_back(block.bytes);
-  multiply({matrix_.begin() + k_ * k_, matrix_.end()}, data, parity, [](size_t, size_t) {});
-  for (Block& block : blocks) block.checksum = hash64(block.bytes);
+  std::vector<std::span<std::byte>> all = data;
+  all.insert(all.end(), parity.begin(), parity.end());
+  BlockHashers hashers(std::move(all));
+  multiply({matrix_.begin() + k_ * k_, matrix_.end()}, data, parity,
+           [&](size_t begin, size_t bytes) { hashers.update(begin, bytes); });
+  for (size_t block = 0; block < blocks.size(); ++block) {
+    blocks[block].checksum = hashers.digest(block);
+  }
 }
 
 std::vector<int> ReedSolomon::missing(std::span<const Block> blocks,

@@ -10,6 +10,10 @@
 namespace trireme {
 namespace {
 
+// A change is one that raises the share if it gains half a hundredth of a point, the last digit
+// that is shown.
+constexpr double kLeastGain = 5e-5;
+
 constexpr double kMostIntervalS = kSecondsOfDay;  // even if nothing fails: users resume, too
 constexpr double kMostFailures = 1e6;             // of one run
 constexpr double kFailuresOfAllRuns = 3e6;        // that are simulated
@@ -205,6 +209,8 @@ class Forecaster {
       }
     }
     add_other_clusters(policy, forecast);
+    std::erase_if(forecast.changes,
+                  [](const GoodputChange& change) { return change.gain < kLeastGain; });
     std::stable_sort(forecast.changes.begin(), forecast.changes.end(),
                      [](const auto& a, const auto& b) { return a.gain > b.gain; });
   }

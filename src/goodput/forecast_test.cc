@@ -116,6 +116,17 @@ TEST(Forecast, SharesAndLossesAddUpAndTheBestIntervalIsNearYoungs) {
   EXPECT_GT(forecast.changes.front().gain, 0.01);
 }
 
+// What lowers the share, or leaves it as it is, is no change that would raise it.
+TEST(Forecast, EveryChangeRaisesTheShare) {
+  for (const int devices : {8, 64, 16384}) {
+    const auto forecast =
+        forecast_goodput(question_of(load_failure_rates("llama3").value(), devices, 30.0)).value();
+    for (const GoodputChange& change : forecast.changes) {
+      EXPECT_GE(change.gain, 5e-5) << change.change << " on " << devices << " devices";
+    }
+  }
+}
+
 // With checkpoints in memory, only failures of racks go back to the disk: a rack whose failures
 // take one host only raises the share.
 TEST(Forecast, ASmallerBlastRadiusHelpsWhereMemorySurvivesAHost) {

@@ -49,9 +49,6 @@ constexpr KeyPair kAcceleratePairs[] = {
     {"model.aux_loss", Say::Code},
     {"model.z_loss", Say::Code},
     {"model.balance_rate", Say::Code},
-    {"model.lora_rank", Say::Code},
-    {"model.lora_alpha", Say::Code},
-    {"model.lora_targets", Say::Code},
     {"batch.global_sequences", Say::Code, "gradient_accumulation_steps"},
     {"batch.micro_sequences", Say::Code},
     {"optim.name", Say::Code},
@@ -72,7 +69,6 @@ constexpr KeyPair kAcceleratePairs[] = {
     {"optim.moment_dtype", Say::Code},
     {"optim.master", Say::Code},
     {"optim.post_validate", Say::Code},
-    {"optim.frozen", Say::Code},
     {"parallel.dp", Say::Code,
      "parallelism_config.parallelism_config_dp_replicate_size "
      "parallelism_config.parallelism_config_dp_shard_size"},

@@ -15,6 +15,9 @@ void check_accelerate_layout(JobWriter& job) {
               "it recomputes whole layers or nothing", "use \"full\" or \"none\"");
   job.require(config.memory.offload != OffloadChoice::Optimizer, "memory.offload",
               "it offloads parameters together with the optimizer", "use \"all\" or \"none\"");
+  job.require(config.optim.name != OptimizerKind::Muon, "optim.name",
+              "the memory of the layout is that of Muon, which its scripts do not have",
+              "use \"adamw\"");
   job.require(parallel.context == ContextExchange::Ring, "parallel.context",
               "it exchanges keys and values, not heads", "use \"ring\"");
   if (parallel.sequence) {
@@ -46,6 +49,8 @@ Result<ExportedJob> export_accelerate(const ExportRequest& request) {
   job.set(root + "dp_replicate_size", parallel.dp / shard);
   job.set(root + "dp_shard_size", shard);
   job.rows("parallel.");
+  // Which parameters are trained decides about memory, and the script says nothing of it here.
+  for (const char* keys : {"model.lora_", "optim.frozen"}) job.rows(keys);
   if (parallel.cp > 1) job.set(root + "cp_comm_strategy", std::string("alltoall"));
   job.note(
       fmt::format("the model and the batch are in the script that Accelerate launches: {} "

@@ -107,7 +107,9 @@ Result<ExportedJob> export_nanotron(const ExportRequest& request) {
   job.set("optimizer.optimizer_factory.torch_adam_is_fused", true);
   for (const char* key : {"optim.beta1", "optim.beta2", "optim.eps"}) job.rows(key);
   for (const char* key : {"optim.lr", "optim.min_lr", "optim.warmup_steps"}) job.rows(key);
-  for (const char* key : {"optim.weight_decay", "optim.clip_norm", "optim.name"}) job.rows(key);
+  for (const char* key : {"optim.weight_decay", "optim.clip_norm", "optim.name", "optim.frozen"}) {
+    job.rows(key);
+  }
   TRIREME_TRY_DONE(job.status());
   return ExportedJob{
       {{request.path,

@@ -130,8 +130,12 @@ TEST(Export, RefusesWhatATrainerCannotExpress) {
       {JobTrainer::Deepspeed, "parallel.hsdp_shard=2", "parallel.hsdp_shard = 2"},
       {JobTrainer::Nanotron, "parallel.zero=2", "parallel.zero = 2"},
       {JobTrainer::Nanotron, "memory.offload=\"optimizer\"", "memory.offload = \"optimizer\""},
+      {JobTrainer::Nanotron, "optim.frozen=\"layers.*\"", "optim.frozen = \"layers.*\""},
       {JobTrainer::Accelerate, "parallel.zero=1", "parallel.zero = 1"},
       {JobTrainer::Accelerate, "parallel.pp=2", "parallel.pp = 2"},
+      {JobTrainer::Accelerate, "model.lora_rank=4", "model.lora_rank = 4"},
+      {JobTrainer::Accelerate, "optim.frozen=\"layers.*\"", "optim.frozen = \"layers.*\""},
+      {JobTrainer::Accelerate, "optim.name=\"muon\"", "optim.name = \"muon\""},
   };
   for (const Refused& refused : all) {
     const std::string path = (kHere / ".." / ".." / "configs" / "tiny-llama.toml").string();

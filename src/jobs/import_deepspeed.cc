@@ -27,6 +27,54 @@ constexpr ForeignRefusal kDeepspeedRefusals[] = {
      "set parallel.cp and remove it"},
 };
 
+// Keys of DeepSpeed edaa7221 that change neither memory nor time of a step.
+constexpr std::string_view kDeepspeedKnown =
+    "steps_per_print wall_clock_breakdown memory_breakdown dump_state log_level "
+    "prescale_gradients gradient_predivide_factor gradient_allreduce_op sparse_gradients "
+    "disable_allgather communication_data_type seq_parallel_communication_data_type "
+    "dataloader_drop_last zero_allow_untested_optimizer zero_force_ds_cpu_optimizer "
+    "use_data_before_expert_parallelism managed_gradient_accumulation graph_harvesting "
+    "vocabulary_size seed local_rank "
+    "activation_checkpointing.* aio.* amp.* autotuning.* checkpoint.* comet.* comms_logger.* "
+    "compile.* csv_monitor.* curriculum_learning.* data_efficiency.* eigenvalue.* "
+    "elasticity.* flops_profiler.* hybrid_engine.* monitor_config.* nebula.* optimizer.* "
+    "progressive_layer_drop.* scheduler.* tensor_parallel.* tensorboard.* timers.* "
+    "torch_autocast.* wandb.* weight_quantization.* "
+    "bf16.immediate_grad_update bf16.check_grad_overflow bf16.bf16_master_weights_and_grads "
+    "bf16.bf16_optimizer_states bf16.auto_cast fp16.loss_scale fp16.initial_scale_power "
+    "fp16.loss_scale_window fp16.hysteresis fp16.consecutive_hysteresis fp16.min_loss_scale "
+    "fp16.auto_cast fp16.fp16_master_weights_and_grads "
+    "zero_optimization.contiguous_gradients zero_optimization.reduce_scatter "
+    "zero_optimization.reduce_bucket_size zero_optimization.use_multi_rank_bucket_allreduce "
+    "zero_optimization.allgather_partitions zero_optimization.allgather_bucket_size "
+    "zero_optimization.overlap_comm zero_optimization.load_from_fp32_weights "
+    "zero_optimization.elastic_checkpoint zero_optimization.zenflow.* "
+    "zero_optimization.offload_param.nvme_path zero_optimization.offload_param.buffer_count "
+    "zero_optimization.offload_param.buffer_size zero_optimization.offload_param.max_in_cpu "
+    "zero_optimization.offload_param.pin_memory zero_optimization.offload_optimizer.nvme_path "
+    "zero_optimization.offload_optimizer.buffer_count "
+    "zero_optimization.offload_optimizer.buffer_size "
+    "zero_optimization.offload_optimizer.pin_memory "
+    "zero_optimization.offload_optimizer.pipeline_read "
+    "zero_optimization.offload_optimizer.pipeline_write "
+    "zero_optimization.offload_optimizer.fast_init zero_optimization.offload_optimizer.ratio "
+    "zero_optimization.offload_optimizer.super_offload "
+    "zero_optimization.offload_optimizer.cpuadam_cores_perc "
+    "zero_optimization.sub_group_size zero_optimization.cpu_offload "
+    "zero_optimization.cpu_offload_param zero_optimization.cpu_offload_use_pin_memory "
+    "zero_optimization.stage3_* zero_optimization.prefetch_bucket_size "
+    "zero_optimization.param_persistence_threshold "
+    "zero_optimization.model_persistence_threshold zero_optimization.max_live_parameters "
+    "zero_optimization.max_reuse_distance zero_optimization.gather_16bit_weights_on_model_save "
+    "zero_optimization.module_granularity_threshold "
+    "zero_optimization.use_all_reduce_for_fetch_params zero_optimization.allgather_sequential "
+    "zero_optimization.ignore_unused_parameters zero_optimization.legacy_stage1 "
+    "zero_optimization.round_robin_gradients zero_optimization.zeropp_loco_param.* "
+    "zero_optimization.mics_hierarchical_params_gather zero_optimization.memory_efficient_linear "
+    "zero_optimization.pipeline_loading_checkpoint zero_optimization.override_module_apply "
+    "zero_optimization.log_trace_cache_warnings zero_optimization.enable_sanity_checks "
+    "zero_optimization.save_muon_momentum_buffer_in_memory zero_optimization.leaf_module.*";
+
 std::optional<int64_t> deepspeed_count(JobReader& job, std::string_view key) {
   if (job.word(key).value_or("") == "auto") {
     job.wrong(key, "is \"auto\"", "write the number");
@@ -37,6 +85,25 @@ std::optional<int64_t> deepspeed_count(JobReader& job, std::string_view key) {
   job.wrong(key, fmt::format("must be from 1 to {}", kDeepspeedMostOfAProduct),
             "take another number");
   return std::nullopt;
+}
+
+// The batch sizes say how many copies of the model the job has. With --ranks, or other degrees by
+// --set, the ranks are shared out anew.
+void assign_copies(JobReader& job, int64_t copies, std::string_view key) {
+  const ImportRequest& request = job.request();
+  if (is_overridden(request, "parallel.dp")) return;
+  const ParallelConfig& degrees = request.base.parallel;
+  const int64_t of_a_copy = int64_t{degrees.tp} * degrees.pp * degrees.cp;
+  const int64_t before = request.base_ranks_per_copy > 0 ? request.base_ranks_per_copy : of_a_copy;
+  const int64_t ranks = request.ranks ? int64_t{*request.ranks} : copies * before;
+  if (of_a_copy >= 1 && ranks >= 1 && ranks % of_a_copy == 0) {
+    return job.assign("parallel.dp", ranks / of_a_copy, key);
+  }
+  if (request.ranks) return;  // --ranks is refused
+  job.wrong(key,
+            fmt::format("the job has {} ranks, which parallel.tp * pp * cp = {} must divide", ranks,
+                        of_a_copy),
+            "change one of the degrees, or give --ranks N");
 }
 
 // Two of the three batch sizes give the third; all three give dp.
@@ -61,7 +128,7 @@ void read_deepspeed_batch(JobReader& job) {
                                    micro_key, *micro, *accumulation),
                        "change one of them");
     }
-    job.assign("parallel.dp", *step / of_rank, step_key);
+    assign_copies(job, *step / of_rank, step_key);
     job.assign("batch.global_sequences", *step, step_key);
     return job.assign("batch.micro_sequences", *micro, micro_key);
   }
@@ -121,7 +188,7 @@ Result<ImportedJob> import_deepspeed(const ImportRequest& request) {
                     request.source));
   }
   TRIREME_TRY(settings, read_json_job(request.text, request.source));
-  JobReader job(request, deepspeed_keys(), std::move(settings));
+  JobReader job(request, deepspeed_keys(), kDeepspeedKnown, std::move(settings));
   read_deepspeed_batch(job);
   read_deepspeed_zero(job);
   const bool is_bf16 = job.flag("bf16.enabled"), is_fp16 = job.flag("fp16.enabled");

@@ -2,9 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "jobs/import_forms.h"
 
 namespace trireme {
+
+bool is_overridden(const ImportRequest& request, std::string_view key) {
+  return std::any_of(request.overrides.begin(), request.overrides.end(),
+                     [&](const ConfigAssignment& one) { return one.key == key; });
+}
 
 Result<ImportedJob> import_job(const ImportRequest& request) {
   switch (request.trainer) {

@@ -94,7 +94,8 @@ ShellCommand training_command(const std::vector<ShellCommand>& commands) {
 }  // namespace
 
 Result<ImportedJob> import_megatron_words(const ShellCommand& words, const ImportRequest& request) {
-  JobReader job(request, megatron_keys(), job_of(words, request.source));
+  JobReader job(request, megatron_keys(), megatron_known_flags(), job_of(words, request.source));
+  job.replace_overridden();
   const bool has_experts = read_megatron_model(job);
   if (has_experts) read_megatron_experts(job);
   job.has("--expert-tensor-parallel-size");  // a dense model has no use for it

@@ -20,4 +20,7 @@ int64_t megatron_dense_d_ff(JobReader& job);
 // says.
 int64_t megatron_degree(JobReader& job, std::string_view key);
 
+// Flags that change neither memory nor time of a step, separated by spaces.
+std::string_view megatron_known_flags();
+
 }  // namespace trireme

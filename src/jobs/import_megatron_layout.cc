@@ -9,11 +9,32 @@
 namespace trireme {
 namespace {
 
+int64_t ranks_of_a_copy(JobReader& job) {
+  return megatron_degree(job, "--tensor-model-parallel-size") *
+         megatron_degree(job, "--pipeline-model-parallel-size") *
+         megatron_degree(job, "--context-parallel-size");
+}
+
+// The ranks of --set parallel.dp, of --ranks or of the script; 0 if none of them says it.
+int64_t ranks_of_job(JobReader& job) {
+  const bool is_in_script = job.has("--nproc-per-node");
+  const int64_t written =
+      is_in_script ? megatron_degree(job, "--nnodes") * megatron_degree(job, "--nproc-per-node")
+                   : 0;
+  const ImportRequest& request = job.request();
+  if (is_overridden(request, "parallel.dp")) {
+    const int64_t others = ranks_of_a_copy(job);
+    return others < (int64_t{1} << 30) ? request.base.parallel.dp * others : 0;
+  }
+  return request.ranks ? int64_t{*request.ranks} : written;
+}
+
 void read_ranks(JobReader& job) {
-  const int64_t others = megatron_degree(job, "--tensor-model-parallel-size") *
-                         megatron_degree(job, "--pipeline-model-parallel-size") *
-                         megatron_degree(job, "--context-parallel-size");
-  if (!job.has("--nproc-per-node")) {
+  const int64_t others = ranks_of_a_copy(job);
+  const bool is_in_script = job.has("--nproc-per-node");
+  const int64_t ranks = ranks_of_job(job);
+  if (is_overridden(job.request(), "parallel.dp")) return;
+  if (!is_in_script) {
     const bool is_known = job.request().ranks || job.request().base.parallel.dp > 1;
     if (!is_known) {
       job.note(
@@ -22,7 +43,7 @@ void read_ranks(JobReader& job) {
     }
     return;
   }
-  const int64_t ranks = megatron_degree(job, "--nnodes") * megatron_degree(job, "--nproc-per-node");
+  if (job.request().ranks && (others < 1 || ranks % others != 0)) return;  // --ranks is refused
   if (others < 1 || ranks < 1 || ranks % others != 0) {
     return job.wrong("--nproc-per-node",
                      fmt::format("tensor, pipeline and context degrees of {} together must divide "
@@ -133,9 +154,7 @@ void read_zero(JobReader& job) {
   if (copies <= 1) return;
   const int64_t tp_pp = megatron_degree(job, "--tensor-model-parallel-size") *
                         megatron_degree(job, "--pipeline-model-parallel-size");
-  const int64_t ranks = job.has("--nproc-per-node") ? megatron_degree(job, "--nnodes") *
-                                                          megatron_degree(job, "--nproc-per-node")
-                                                    : int64_t{job.request().ranks.value_or(0)};
+  const int64_t ranks = ranks_of_job(job);
   if (ranks < 1 || tp_pp < 1 || (ranks / tp_pp) % copies != 0) {
     return job.wrong("--num-distributed-optimizer-instances",
                      "must divide the ranks of data and context parallelism",

@@ -98,23 +98,12 @@ void read_vocabulary(JobReader& job) {
   job.assign("model.vocab_size", padded, "--vocab-size");
 }
 
-// A number that may be absent.
-double real_or(JobReader& job, std::string_view key, double otherwise) {
-  const auto word = job.word(key);
-  if (!word) return otherwise;
-  const ForeignValue value = value_of_word(*word);
-  if (const auto* real = std::get_if<double>(&value)) return *real;
-  if (const auto* integer = std::get_if<int64_t>(&value)) return double(*integer);
-  job.wrong(key, "must be a number", "write the number itself");
-  return otherwise;
-}
-
 // The part of queries and keys with positions, beside latents. Its YaRN has two numbers that
 // sharpen attention: one scales the logits, and their quotient scales cos and sin.
 void read_yarn(JobReader& job, const std::string& type) {
-  const double factor = real_or(job, "--rotary-scaling-factor", 1.0);
-  const double mscale = real_or(job, "--mscale", 1.0);
-  const double of_all = real_or(job, "--mscale-all-dim", 0.0);
+  const double factor = job.real("--rotary-scaling-factor").value_or(1.0);
+  const double mscale = job.real("--mscale").value_or(1.0);
+  const double of_all = job.real("--mscale-all-dim").value_or(0.0);
   if (factor == 1.0) return;
   if (type != "yarn") {
     return job.refuse("--rope-type", "positions that are scaled by a factor are YaRN's here",
@@ -131,8 +120,8 @@ void read_yarn(JobReader& job, const std::string& type) {
   job.assign("model.rope_scaling", std::string("yarn"), "--rope-type");
   job.assign("model.rope_scaling_factor", factor, "--rotary-scaling-factor");
   job.assign("model.rope_mscale", mscale, "--mscale");
-  job.assign("model.rope_low_freq_factor", real_or(job, "--beta-slow", 1.0), "--beta-slow");
-  job.assign("model.rope_high_freq_factor", real_or(job, "--beta-fast", 32.0), "--beta-fast");
+  job.assign("model.rope_low_freq_factor", job.real("--beta-slow").value_or(1.0), "--beta-slow");
+  job.assign("model.rope_high_freq_factor", job.real("--beta-fast").value_or(32.0), "--beta-fast");
   job.assign("model.rope_original_seq_len",
              job.integer("--original-max-position-embeddings").value_or(4096),
              "--original-max-position-embeddings");
@@ -157,22 +146,10 @@ void read_window(JobReader& job) {
   job.assign("model.window", *keys < 0 ? int64_t{0} : *keys + 1, kKey);
 }
 
-// Latent attention, where it is asked for. Its norms are those of the latents.
-void read_attention(JobReader& job, bool has_latents) {
-  read_window(job);
-  const bool has_norms = job.flag("--qk-layernorm");
-  if (!has_latents) {
-    const bool is_rms = job.word("--normalization").value_or("LayerNorm") == "RMSNorm";
-    if (has_norms && !is_rms) {
-      job.refuse("--qk-layernorm", "the norms of queries and keys are RMS norms here",
-                 "use --normalization RMSNorm");
-    }
-    job.assign("model.qk_norm", has_norms, "--qk-layernorm");
-    job.assign("model.head_dim", job.integer("--kv-channels").value_or(0), "--kv-channels");
-    return;
-  }
+// Latent attention. Its norms are those of the latents.
+void read_latents(JobReader& job, bool has_norms) {
   if (!has_norms) job.note("the latents have norms here; the job has none without --qk-layernorm");
-  job.has("--kv-channels");
+  job.has("--kv-channels");  // says nothing beside the widths below
   const auto width = [&](std::string_view ours, std::string_view theirs, int64_t usual) {
     job.assign(ours, job.integer(theirs).value_or(usual), theirs);
   };
@@ -183,10 +160,23 @@ void read_attention(JobReader& job, bool has_latents) {
   width("model.v_head_dim", "--v-head-dim", 128);
 }
 
+void read_attention(JobReader& job, bool has_latents) {
+  read_window(job);
+  const bool has_norms = job.flag("--qk-layernorm");
+  if (has_latents) return read_latents(job, has_norms);
+  const bool is_rms = job.word("--normalization").value_or("LayerNorm") == "RMSNorm";
+  if (has_norms && !is_rms) {
+    job.refuse("--qk-layernorm", "the norms of queries and keys are RMS norms here",
+               "use --normalization RMSNorm");
+  }
+  job.assign("model.qk_norm", has_norms, "--qk-layernorm");
+  job.assign("model.head_dim", job.integer("--kv-channels").value_or(0), "--kv-channels");
+}
+
 void read_further_tokens(JobReader& job) {
   const int64_t depth = job.integer("--mtp-num-layers").value_or(0);
   job.assign("model.mtp_depth", depth, "--mtp-num-layers");
-  const double weight = real_or(job, "--mtp-loss-scaling-factor", 0.1);
+  const double weight = job.real("--mtp-loss-scaling-factor").value_or(0.1);
   if (depth > 0) job.assign("model.mtp_loss_weight", weight, "--mtp-loss-scaling-factor");
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "jobs/random_layout_fixture.h"
+#include "schema/mesh.h"
 
 namespace trireme {
 namespace {
@@ -314,6 +315,158 @@ TEST(ImportDeepspeed, DerivesTheMissingBatchSize) {
     EXPECT_EQ(config.batch.global_sequences, 24) << text;
     EXPECT_EQ(config.batch.micro_sequences, 2) << text;
   }
+}
+
+// The job with --set over it, as `trireme plan` lays them: the sets reach the reader and lie above
+// what it says.
+Result<RunConfig> with_sets(JobTrainer trainer, std::string_view text,
+                            const std::vector<std::string>& sets, std::optional<int> ranks = {},
+                            const std::string& base = "") {
+  ImportRequest request{.trainer = trainer, .text = text, .source = "job", .ranks = ranks};
+  const Result<LoadedConfig> file = load_config_text(base, "base.toml", {});
+  if (!base.empty()) {
+    const ParallelConfig& degrees = file.value().config.parallel;
+    request.base_ranks_per_copy = int64_t{degrees.tp} * degrees.pp * degrees.cp;
+    const Result<LoadedConfig> both = load_config_text(base, "base.toml", {}, sets);
+    request.base = both.ok() ? both->config : file->config;
+    request.has_base = true;
+  }
+  for (const std::string& set : sets) request.overrides.push_back(parse_override(set).value());
+  TRIREME_TRY(job, import_job(request));
+  ConfigRequest laid{.overrides = sets, .ranks = ranks};
+  if (!base.empty()) laid.imported = parse_config_text(base, "base.toml").value();
+  laid.imported.insert(laid.imported.end(), job.assignments.begin(), job.assignments.end());
+  laid.imported_from = job.source;
+  TRIREME_TRY(loaded, load_config(laid));
+  return loaded.config;
+}
+
+// A degree of --set is worth the same as an edited script: the ranks of the job stay, and all that
+// follows from the degree changes.
+TEST(ImportMegatron, ADegreeOfSetIsAnEditOfTheScript) {
+  const std::string of_chunks = " --num-layers-per-virtual-pipeline-stage 4";
+  std::string plain(kScript);
+  plain.erase(plain.find(of_chunks), of_chunks.size());
+  const auto edited = [&](const std::string& from, const std::string& to) {
+    std::string script = plain;
+    script.replace(script.find(from), from.size(), to);
+    return to_toml(configuration_of(imported(JobTrainer::Megatron, script).value()).value());
+  };
+  const auto set = [&](const std::vector<std::string>& sets) {
+    return to_toml(with_sets(JobTrainer::Megatron, plain, sets).value());
+  };
+  for (const std::string tp : {"1", "2", "4", "8"}) {
+    EXPECT_EQ(set({"parallel.tp=" + tp}), edited("TP=4", "TP=" + tp)) << tp;
+  }
+  for (const std::string pp : {"1", "4"}) {
+    EXPECT_EQ(set({"parallel.pp=" + pp}), edited("PP=2", "PP=" + pp)) << pp;
+  }
+  EXPECT_EQ(set({"model.layers=48"}), edited("--num-layers 24", "--num-layers 48"));
+  const RunConfig halved = with_sets(JobTrainer::Megatron, kScript, {"parallel.tp=2"}).value();
+  EXPECT_EQ(num_ranks(halved.parallel), 32);
+  EXPECT_EQ(halved.parallel.dp, 8);
+  EXPECT_EQ(halved.model.vocab_size, 50432);
+  // --ranks and dp are the user's own.
+  EXPECT_EQ(with_sets(JobTrainer::Megatron, kScript, {"parallel.tp=2"}, 16)->parallel.dp, 4);
+  EXPECT_EQ(with_sets(JobTrainer::Megatron, kScript, {}, 64)->parallel.dp, 8);
+  EXPECT_EQ(with_sets(JobTrainer::Megatron, kScript, {"parallel.dp=2"})->parallel.dp, 2);
+  const auto uneven = with_sets(JobTrainer::Megatron, kScript, {"parallel.cp=3"});
+  ASSERT_FALSE(uneven.ok());
+  EXPECT_NE(uneven.error().message.find("must divide the 32 ranks"), std::string::npos)
+      << uneven.error().message;
+  const auto odd = with_sets(JobTrainer::Megatron, kScript, {}, 12);
+  ASSERT_FALSE(odd.ok());
+  EXPECT_NE(odd.error().message.find("--ranks 12: must be a multiple of"), std::string::npos)
+      << odd.error().message;
+}
+
+TEST(ImportTorchtitan, ADegreeOfSetKeepsTheRanks) {
+  const std::string model = "[model]\nvocab_size = 256\n";
+  const auto job_of = [](const std::string& degrees) {
+    return "[training]\nlocal_batch_size = 1\nseq_len = 64\n[parallelism]\n" + degrees;
+  };
+  const std::string sharded =
+      job_of("data_parallel_shard_degree = 8\ntensor_parallel_degree = 2\n");
+  const auto dp_of = [&](const std::string& text, const std::vector<std::string>& sets,
+                         std::optional<int> ranks = {}) {
+    const auto config = with_sets(JobTrainer::Torchtitan, text, sets, ranks, model);
+    EXPECT_TRUE(config.ok()) << config.error().message;
+    return config.ok() ? config->parallel.dp : 0;
+  };
+  EXPECT_EQ(dp_of(sharded, {}), 8);
+  EXPECT_EQ(dp_of(sharded, {"parallel.tp=4"}), 4);
+  EXPECT_EQ(dp_of(sharded, {"parallel.tp=1"}), 16);
+  EXPECT_EQ(dp_of(sharded, {}, 32), 16);
+  EXPECT_EQ(dp_of(sharded, {"parallel.dp=3"}), 3);
+  const std::string replicated =
+      job_of("data_parallel_replicate_degree = 2\ndata_parallel_shard_degree = 4\n");
+  EXPECT_EQ(dp_of(replicated, {"parallel.tp=2"}), 4);
+  EXPECT_FALSE(with_sets(JobTrainer::Torchtitan, replicated, {"parallel.tp=8"}, {}, model).ok());
+}
+
+TEST(ImportDeepspeed, ADegreeOfSetKeepsTheRanks) {
+  const std::string base = "[model]\nvocab_size = 256\n[parallel]\ntp = 2\n";
+  const std::string job =
+      "{\"train_batch_size\": 32, \"train_micro_batch_size_per_gpu\": 1,"
+      "\"gradient_accumulation_steps\": 4}";  // dp 8, so 16 ranks
+  const auto parallel = [&](const std::vector<std::string>& sets, std::optional<int> ranks = {}) {
+    const auto config = with_sets(JobTrainer::Deepspeed, job, sets, ranks, base);
+    EXPECT_TRUE(config.ok()) << config.error().message;
+    return config.ok() ? config->parallel : ParallelConfig{};
+  };
+  EXPECT_EQ(parallel({}).dp, 8);
+  EXPECT_EQ(parallel({"parallel.tp=4"}).dp, 4);
+  EXPECT_EQ(parallel({"parallel.tp=1"}).dp, 16);
+  EXPECT_EQ(parallel({}, 8).dp, 4);
+  EXPECT_EQ(parallel({"parallel.dp=2"}).dp, 2);
+  EXPECT_FALSE(with_sets(JobTrainer::Deepspeed, job, {"parallel.cp=3"}, {}, base).ok());
+}
+
+// A misspelt setting would be priced with its default. It is refused with the name that was meant;
+// what may be a setting is told apart from what is known to change nothing.
+TEST(Import, AMisspeltSettingIsRefusedAndAnUnknownOneIsTold) {
+  const std::string model = "[model]\nvocab_size = 256\n";
+  const std::string batch = "[training]\nlocal_batch_size = 1\nseq_len = 64\n";
+  struct Misspelt {
+    JobTrainer trainer;
+    std::string text, written, meant, base;
+  };
+  std::string script(kScript);
+  script.replace(script.find("parallel-size $TP"), 13, "parallel-sise");
+  std::string layers(kScript);
+  layers.insert(layers.find(" --bf16"), " --seq-lenght 4096");
+  for (const auto& [trainer, text, written, meant, base] : std::vector<Misspelt>{
+           {JobTrainer::Megatron, script, "--tensor-model-parallel-sise 4",
+            "--tensor-model-parallel-size", ""},
+           {JobTrainer::Megatron, layers, "--seq-lenght 4096", "--seq-length", ""},
+           {JobTrainer::Deepspeed,
+            "{\"train_micro_batch_size_per_gpu\": 1, \"zero_optimisation\": {\"stage\": 3}}",
+            "zero_optimisation.stage 3", "zero_optimization.stage", model},
+           {JobTrainer::Torchtitan,
+            batch + "lokal_batch_size = 2\n[parallelism]\n"
+                    "data_parallel_shard_degree = 2\n",
+            "training.lokal_batch_size 2", "training.local_batch_size", model}}) {
+    const auto job = imported(trainer, text, base);
+    ASSERT_FALSE(job.ok()) << written;
+    EXPECT_EQ(job.error().kind, ErrorKind::Usage);
+    EXPECT_NE(job.error().message.find(written + ": "), std::string::npos) << job.error().message;
+    EXPECT_NE(job.error().message.find("did you mean " + meant + "?"), std::string::npos)
+        << job.error().message;
+  }
+  std::string odd(kScript);
+  odd.insert(odd.find(" --bf16"), " --foo-bar 3 --save-interval 10 --lr-decay-iters 320000");
+  const ImportedJob job = imported(JobTrainer::Megatron, odd).value();
+  EXPECT_EQ(job.not_known, std::vector<std::string>{"job:18: --foo-bar 3"});
+  EXPECT_EQ(job.not_used.size(), 3u);
+  const ImportedJob deepspeed =
+      imported(JobTrainer::Deepspeed,
+               "{\"train_micro_batch_size_per_gpu\": 1, \"steps_per_print\": 5, \"mine\": 1,\n"
+               "\"zero_optimization\": {\"stage\": 2, \"overlap_comm\": true},\n"
+               "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 1e-4}}}",
+               model)
+          .value();
+  EXPECT_EQ(deepspeed.not_known, std::vector<std::string>{"job:1: mine 1"});
+  EXPECT_EQ(deepspeed.not_used.size(), 4u);
 }
 
 }  // namespace

@@ -38,6 +38,21 @@ constexpr ForeignRefusal kTorchtitanRefusals[] = {
      "supported"},
 };
 
+// Keys of b5bcd76c and v0.2.2 that change neither memory nor time of a step.
+constexpr std::string_view kTorchtitanKnown =
+    "training.dataset training.dataset_path training.gc_freq training.gc_debug "
+    "training.disable_cuda_graphs training.dataloader.* training.deterministic training.seed "
+    "activation_checkpoint.early_stop activation_checkpoint.memory_budget "
+    "activation_checkpoint.visualize_memory_budget_pareto activation_checkpoint.preserve_rng_state "
+    "activation_checkpoint.determinism_check activation_checkpoint.debug "
+    "activation_checkpoint.force_recompute_mm_shapes_by_fqns* "
+    "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns* checkpoint.* comm.* "
+    "compile.* dataloader.* debug.* dump_folder "
+    "experimental.* fault_tolerance.* hf_assets_path job.* loss.* lr_scheduler.* "
+    "memory_estimation.* metrics.* model.hf_assets_path model.tokenizer_path "
+    "model.print_after_conversion model.converters* model_converters.* model_spec.* optimizer.* "
+    "override.* profiler.* profiling.* tokenizer.* validation.* validator.*";
+
 // A whole number above zero, so that products of two do not overflow.
 int64_t torchtitan_count(JobReader& job, std::string_view key, int64_t otherwise) {
   const int64_t value = job.integer(key).value_or(otherwise);
@@ -52,8 +67,42 @@ struct Degrees {
   int64_t pp = 1;
 };
 
-Degrees read_data_parallel(JobReader& job) {
-  const int64_t replicas = torchtitan_count(job, "parallelism.data_parallel_replicate_degree", 1);
+// The ranks that the job itself names, before --set changes a degree; 0 if it does not say.
+int64_t torchtitan_ranks(JobReader& job) {
+  double ranks = 1.0;
+  for (const char* degree :
+       {"parallelism.data_parallel_replicate_degree", "parallelism.pipeline_parallel_degree",
+        "parallelism.tensor_parallel_degree", "parallelism.context_parallel_degree"}) {
+    ranks *= double(torchtitan_count(job, degree, 1));
+  }
+  ranks *= double(job.integer("parallelism.data_parallel_shard_degree").value_or(-1));
+  return ranks >= 1.0 && ranks <= double(kTorchtitanMostOfAProduct) ? int64_t(ranks) : 0;
+}
+
+// Shares `ranks` out to the copies of the model: replicas of shards, as many of the one as the job
+// has, unless it does not shard.
+void share_out_ranks(JobReader& job, int64_t ranks, int64_t of_a_copy, int64_t& replicas,
+                     int64_t& shard) {
+  const std::string_view key = "parallelism.data_parallel_shard_degree";
+  const int64_t copies = of_a_copy >= 1 && of_a_copy <= ranks ? ranks / of_a_copy : 0;
+  if (copies == 0 || ranks % of_a_copy != 0) {
+    return job.wrong(
+        key,
+        fmt::format("the other degrees of {} together must divide the {} ranks", of_a_copy, ranks),
+        "change one of them, or --ranks");
+  }
+  if (shard == 1) {
+    replicas = copies;
+  } else if (copies % replicas == 0) {
+    shard = copies / replicas;
+  } else {
+    job.wrong("parallelism.data_parallel_replicate_degree",
+              fmt::format("must divide the {} copies of the model", copies), "change one of them");
+  }
+}
+
+Degrees read_data_parallel(JobReader& job, int64_t written_ranks) {
+  int64_t replicas = torchtitan_count(job, "parallelism.data_parallel_replicate_degree", 1);
   const int64_t pp = torchtitan_count(job, "parallelism.pipeline_parallel_degree", 1);
   const int64_t tp = torchtitan_count(job, "parallelism.tensor_parallel_degree", 1);
   const int64_t cp = torchtitan_count(job, "parallelism.context_parallel_degree", 1);
@@ -74,6 +123,13 @@ Degrees read_data_parallel(JobReader& job) {
     job.wrong(key, "must be -1 or at least 1", "use -1");
     shard = 1;
   }
+  const ImportRequest& request = job.request();
+  const int64_t ranks = request.ranks ? std::max(1, *request.ranks) : written_ranks;
+  const double of_a_copy = double(pp) * double(tp) * double(cp);
+  const bool is_known = ranks > 0 && job.integer(key).value_or(-1) > 0;
+  if (is_known && !is_overridden(request, "parallel.dp")) {
+    share_out_ranks(job, ranks, int64_t(std::min(of_a_copy, 1e12)), replicas, shard);
+  }
   const std::string reshard =
       job.word("parallelism.fsdp_reshard_after_forward").value_or("default");
   constexpr std::array kPolicies = {"default", "always", "never"};
@@ -82,7 +138,9 @@ Degrees read_data_parallel(JobReader& job) {
               "use default, always or never");
   }
   const bool keeps = reshard == "never" || (reshard == "default" && pp > 1);
-  const int64_t dp = std::min(replicas * shard, kTorchtitanMostOfAProduct);
+  const int64_t of_job = std::min(replicas * shard, kTorchtitanMostOfAProduct);
+  const int64_t dp =
+      is_overridden(request, "parallel.dp") ? std::max(1, request.base.parallel.dp) : of_job;
   job.assign("parallel.dp", dp, key);
   job.assign("parallel.zero",
              int64_t{shard == 1 ? 0
@@ -262,13 +320,15 @@ Result<ImportedJob> import_torchtitan(const ImportRequest& request) {
   const bool is_json = text.starts_with("{");
   TRIREME_TRY(settings, is_json ? read_json_job(request.text, request.source)
                                 : read_toml_job(request.text, request.source));
-  JobReader job(request, torchtitan_keys(), std::move(settings));
+  JobReader job(request, torchtitan_keys(), kTorchtitanKnown, std::move(settings));
+  const int64_t written_ranks = torchtitan_ranks(job);
+  job.replace_overridden();
   if (is_json && job.has("model_spec.model.dim")) {
     read_model(job);
   } else {
     read_flavor(job);
   }
-  const Degrees degrees = read_data_parallel(job);
+  const Degrees degrees = read_data_parallel(job, written_ranks);
   read_torchtitan_batch(job, degrees);
   read_torchtitan_pipeline(job, degrees.pp);
   job.rows("parallel.");

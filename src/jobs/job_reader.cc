@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/nearest_name.h"
+#include "base/edit_distance.h"
 #include "schema/run_config_fields.h"
 
 namespace trireme {
@@ -52,11 +52,53 @@ bool matches(std::string_view pattern, std::string_view key) {
   return is_open_right ? key.starts_with(pattern) : key == pattern;
 }
 
+// Returns the candidate that `name` most likely misspells, or "": up to two letters are wrong, or
+// one in eight.
+std::string misspelt(std::string_view name, const std::vector<std::string>& candidates) {
+  constexpr size_t kShortName = 8;
+  size_t limit = 1 + (name.size() < kShortName ? 1 : std::max<size_t>(2, name.size() / kShortName));
+  std::string best;
+  for (const std::string& candidate : candidates) {
+    // Each letter that only one of them has is an edit.
+    const size_t longer = std::max(name.size(), candidate.size());
+    if (longer - std::min(name.size(), candidate.size()) >= limit) continue;
+    const size_t distance = edit_distance(name, candidate);
+    if (distance >= limit) continue;
+    best = candidate;
+    limit = distance;
+  }
+  return best;
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    if (end > begin) words.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
 }  // namespace
 
-JobReader::JobReader(const ImportRequest& request, KeyTable table, ForeignJob job)
-    : request_(request), table_(table), job_(std::move(job)) {
+JobReader::JobReader(const ImportRequest& request, KeyTable table, std::string_view known,
+                     ForeignJob job)
+    : request_(request), table_(table), known_(known), job_(std::move(job)) {
   imported_.source = request.source;
+}
+
+void JobReader::replace_overridden() {
+  for (const ConfigAssignment& set : request_.overrides) {
+    const auto row = std::find_if(table_.begin(), table_.end(), [&](const KeyPair& pair) {
+      return pair.ours == set.key && pair.say == Say::Same && pair.words.empty();
+    });
+    const bool is_of_layout = set.key.starts_with("model.") || set.key.starts_with("parallel.");
+    const auto* const number = std::get_if<int64_t>(&set.value);
+    if (row == table_.end() || !is_of_layout || number == nullptr || *number < 1) continue;
+    job_.set(std::string(row->theirs), *number, set.origin.where());
+    take(row->theirs);
+  }
 }
 
 std::string JobReader::place(std::string_view their_key) {
@@ -112,17 +154,25 @@ std::optional<std::string> JobReader::word(std::string_view key) {
   return word_text(setting->value);
 }
 
+std::optional<ForeignValue> JobReader::numeric(std::string_view key) {
+  const std::optional<std::string> text = word(key);
+  if (!text) return std::nullopt;
+  ForeignValue value = value_of_word(*text);
+  if (std::holds_alternative<double>(value) || std::holds_alternative<int64_t>(value)) return value;
+  wrong(key, "must be a number", "write the number itself");
+  return std::nullopt;
+}
+
+std::optional<double> JobReader::real(std::string_view key) {
+  const std::optional<ForeignValue> value = numeric(key);
+  if (!value) return std::nullopt;
+  const auto* const integer = std::get_if<int64_t>(&*value);
+  return integer != nullptr ? double(*integer) : std::get<double>(*value);
+}
+
 void JobReader::number(std::string_view ours, std::string_view theirs) {
-  const std::optional<std::string> text = word(theirs);
-  if (!text) return;
-  const ForeignValue value = value_of_word(*text);
-  if (const auto* number = std::get_if<double>(&value)) {
-    assign(ours, *number, theirs);
-  } else if (const auto* integer = std::get_if<int64_t>(&value)) {
-    assign(ours, *integer, theirs);
-  } else {
-    wrong(theirs, "must be a number", "write the number itself");
-  }
+  const std::optional<ForeignValue> value = numeric(theirs);
+  if (value) assign(ours, std::visit(ToToml{}, *value), theirs);
 }
 
 bool JobReader::flag(std::string_view key) {
@@ -164,10 +214,13 @@ void JobReader::wrong(std::string_view their_key, std::string_view why, std::str
 void JobReader::refuse(std::string_view their_key, std::string_view why, std::string_view remedy) {
   const ForeignSetting* setting = take(their_key);
   const std::string what = setting == nullptr ? std::string(their_key) : shown(*setting);
-  problems_.push_back(fmt::format("{}: {}: {}; {}", place(their_key), what, why, remedy));
+  const std::string problem = fmt::format("{}: {}: {}; {}", place(their_key), what, why, remedy);
+  if (std::find(problems_.begin(), problems_.end(), problem) != problems_.end()) return;
+  problems_.push_back(problem);
 }
 
 void JobReader::refuse_all(std::span<const ForeignRefusal> refusals) {
+  refusals_ = refusals;
   for (size_t i = 0; i < job_.settings().size(); ++i) {
     const ForeignSetting setting = job_.settings()[i];  // refuse() marks the job's own
     if (setting.is_used) continue;
@@ -189,11 +242,39 @@ void JobReader::need(std::string_view their_key) {
   wrong(their_key, "is missing", "add it to the job, or name a RUN.toml that has it");
 }
 
-Result<ImportedJob> JobReader::finish() {
-  if (!problems_.empty()) return Error{kind_, fmt::format("{}", fmt::join(problems_, "\n"))};
-  for (const ForeignSetting& setting : job_.settings()) {
-    if (!setting.is_used) imported_.not_used.push_back(setting.where + ": " + shown(setting));
+void JobReader::sort_unused() {
+  const std::vector<std::string> names = words_of(known_);
+  const std::set<std::string, std::less<>> known(names.begin(), names.end());
+  std::vector<std::string> read(asked_.begin(), asked_.end());
+  for (const KeyPair& pair : table_) {
+    for (std::string& key : words_of(pair.theirs)) read.push_back(std::move(key));
   }
+  for (size_t i = 0; i < job_.settings().size(); ++i) {
+    const ForeignSetting setting = job_.settings()[i];  // wrong() marks the job's own
+    if (setting.is_used) continue;
+    const bool is_known = known.contains(setting.key) ||
+                          std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+                            return name.ends_with('*') && matches(name, setting.key);
+                          });
+    const std::string meant = is_known ? "" : misspelt(setting.key, read);
+    if (!meant.empty() && meant != setting.key) {
+      wrong(setting.key, fmt::format("{} has no such setting", title_of(request_.trainer)),
+            fmt::format("did you mean {}?", meant));
+      continue;
+    }
+    const bool is_meant =
+        is_known || meant == setting.key ||
+        std::any_of(refusals_.begin(), refusals_.end(), [&](const ForeignRefusal& refusal) {
+          return matches(refusal.pattern, setting.key);
+        });
+    (is_meant ? imported_.not_used : imported_.not_known)
+        .push_back(setting.where + ": " + shown(setting));
+  }
+}
+
+Result<ImportedJob> JobReader::finish() {
+  sort_unused();
+  if (!problems_.empty()) return Error{kind_, fmt::format("{}", fmt::join(problems_, "\n"))};
   return std::move(imported_);
 }
 

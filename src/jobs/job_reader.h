@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,9 +26,15 @@ struct ForeignRefusal {
 // Takes the settings of a job apart into assignments of our keys and collects all problems.
 class JobReader {
  public:
-  JobReader(const ImportRequest& request, KeyTable table, ForeignJob job);
+  // `known` names the settings of the trainer that change neither memory nor time, separated by
+  // spaces; with * at its end, a name is the beginning of several.
+  JobReader(const ImportRequest& request, KeyTable table, std::string_view known, ForeignJob job);
 
   const ImportRequest& request() const { return request_; }
+
+  // Replaces numbers of [model] and [parallel] in the job by those of --set, as if the job had been
+  // edited.
+  void replace_overridden();
 
   // Reads the rows whose say is Same, Flag or NoFlag and whose key of ours begins with `section`.
   void rows(std::string_view section);
@@ -35,6 +42,8 @@ class JobReader {
   // The value of a setting, or nullopt if it is absent. A value of another type is a problem.
   std::optional<int64_t> integer(std::string_view key);
   std::optional<std::string> word(std::string_view key);
+  // An integer or another number.
+  std::optional<double> real(std::string_view key);
   // Assigns the integer or other number of `theirs` to our key, which needs no row of the table.
   void number(std::string_view ours, std::string_view theirs);
   bool flag(std::string_view key);  // false if it is absent
@@ -55,16 +64,26 @@ class JobReader {
   // A setting without which the job has no meaning, unless RUN.toml has it.
   void need(std::string_view their_key);
 
-  // Ends the reading. Settings that nobody took become `not_used`.
+  // Ends the reading. Settings that nobody took become `not_used` or `not_known`, unless one looks
+  // like a setting that is read: a misspelt one would be priced with its default.
   Result<ImportedJob> finish();
 
  private:
-  const ForeignSetting* take(std::string_view key) { return job_.take(key); }
+  const ForeignSetting* take(std::string_view key) {
+    asked_.emplace(key);
+    return job_.take(key);
+  }
+  void sort_unused();
   std::string place(std::string_view their_key);
+  // The value of a setting that must be a number of any type.
+  std::optional<ForeignValue> numeric(std::string_view key);
   void read_row(const KeyPair& pair);
 
   const ImportRequest& request_;
   KeyTable table_;
+  std::string_view known_;
+  std::span<const ForeignRefusal> refusals_;
+  std::set<std::string, std::less<>> asked_;  // keys that were looked for
   ForeignJob job_;
   ImportedJob imported_;
   std::vector<std::string> problems_;

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// What one stage of a pipeline of Megatron-LM holds.
+// One stage of a pipeline of Megatron-LM, by what it holds.
 struct MegatronStage {
   int64_t layers = 0;
   int64_t ahead = 0;  // modules that predict further tokens

@@ -9,9 +9,15 @@
 #include <cstring>
 #include <utility>
 
+#include "base/file.h"
 #include "base/leftovers.h"
 
 namespace trireme {
+namespace {
+
+constexpr int64_t kMostRestoredBytes = int64_t{4} << 30;
+
+}  // namespace
 
 // Removes the old file instead of truncating it, because it may be a link or have another name.
 Result<AppendFile> AppendFile::create(const std::string& path) {
@@ -26,6 +32,12 @@ Result<AppendFile> AppendFile::open(const std::string& path, int flags) {
     return Error{ErrorKind::Damaged, path + ": cannot write: " + std::strerror(errno)};
   }
   return AppendFile(path, fd, std::max<int64_t>(0, ::lseek(fd, 0, SEEK_END)));
+}
+
+AppendFile AppendFile::missing(const std::string& path, const std::string& cause) {
+  AppendFile file(path, -1, 0);
+  file.tell_loss(cause);
+  return file;
 }
 
 Status AppendFile::shorten(const std::string& path, std::string_view kept) {
@@ -63,6 +75,7 @@ void AppendFile::tell_losses_to(std::vector<RunObserver*> listeners) {
 }
 
 void AppendFile::append(std::string_view record) {
+  if (fd_ < 0) return;
   std::string_view rest = record;
   while (!rest.empty()) {
     const ssize_t written = ::write(fd_, rest.data(), rest.size());
@@ -89,14 +102,32 @@ Status AppendFile::rotate(const std::string& old_path) {
   return Done{};
 }
 
+// The old file can be read even if it has no name any more.
+Status AppendFile::restore() {
+  if (fd_ >= 0 && is_still_at(fd_, path_)) return Done{};
+  std::string content;
+  if (fd_ >= 0) {
+    TRIREME_TRY(text, read_text_file(fmt::format("/proc/self/fd/{}", fd_), kMostRestoredBytes));
+    content = text.substr(0, size_t(bytes_));
+  }
+  TRIREME_TRY(next, create(path_));
+  next.listeners_ = listeners_;
+  next.append(content);
+  std::swap(fd_, next.fd_);
+  std::swap(bytes_, next.bytes_);
+  loss_ = next.loss_;
+  return Done{};
+}
+
 // Removes the incomplete record, so that the next one does not continue it.
 void AppendFile::drop_record(int cause) {
   if (::ftruncate(fd_, bytes_) == 0) ::lseek(fd_, bytes_, SEEK_SET);
+  tell_loss(fmt::format("{}: cannot write: {}", path_, std::strerror(cause)));
+}
+
+void AppendFile::tell_loss(const std::string& cause) {
   if (!loss_.empty()) return;
-  loss_ = fmt::format(
-      "{}: cannot write: {}; training continues, but its metrics are lost until writing works "
-      "again",
-      path_, std::strerror(cause));
+  loss_ = cause + "; training continues, but its metrics are lost until writing works again";
   for (RunObserver* listener : listeners_) listener->on_message(loss_);
 }
 

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-// Of the one size of letters in boxes and labels.
+// Width of a letter and height of a line, in pixels. Boxes and labels have letters of one size.
 constexpr double kLetter = 6.7;
 constexpr double kLine = 14;
 constexpr double kPadding = 7;

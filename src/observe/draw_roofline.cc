@@ -17,10 +17,11 @@ namespace trireme {
 namespace {
 
 constexpr double kLeft = 86, kTop = 64, kWidth = 760, kHeight = 520;
-constexpr double kListX = kLeft + kWidth + 28, kListLine = 17, kListWidth = 420;
-constexpr double kBelow = 74;  // of the axis: its numbers, its name and the legend
-constexpr double kMark = 6;    // half of a mark
-constexpr double kDigit = 7;   // width
+constexpr double kListX = kLeft + kWidth + 28, kListLine = 17,
+                 kListWidth = 246;  // without the names
+constexpr double kBelow = 74;       // of the axis: its numbers, its name and the legend
+constexpr double kMark = 6;         // half of a mark
+constexpr double kDigit = 7;        // width
 
 constexpr std::string_view kRoofStyle =
     "<style>\n"
@@ -185,25 +186,35 @@ class RoofPicture {
   }
 
   std::string list() const {
+    const size_t width = name_columns();
     std::string text = svg_text(kListX, kTop, "faint row",
-                                fmt::format("{:>3}  {:<26} {:>9} {:>9}  {}", "", "op and pass",
-                                            "FLOPs/B", "FLOP/s", "bound by"));
+                                fmt::format("{:>3}  {:<{}} {:>9} {:>9}  {}", "", "op and pass",
+                                            width, "FLOPs/B", "FLOP/s", "bound by"));
     for (size_t i = 0; i < roof_.points.size(); ++i) {
       const RoofPoint& point = roof_.points[i];
       text += svg_text(kListX, kTop + kListLine * double(i + 1), "row",
-                       fmt::format("{:>3}  {:<26} {:>9.3g} {:>9}  {}", i + 1, name_of_point(point),
-                                   point.flops_per_byte(), format_count(point.flops_per_s()),
+                       fmt::format("{:>3}  {:<{}} {:>9.3g} {:>9}  {}", i + 1, name_of_point(point),
+                                   width, point.flops_per_byte(), format_count(point.flops_per_s()),
                                    name_of(point.bound)));
     }
     return text;
   }
 
+  double width() const { return kListX + kListWidth + kDigit * double(name_columns()); }
   double height() const {
     return std::max(kTop + kHeight + kBelow,
                     kTop + kListLine * double(roof_.points.size() + 1) + 20);
   }
 
  private:
+  // Returns the width of the names in the list, so that every name fits.
+  size_t name_columns() const {
+    size_t columns = 24;
+    for (const RoofPoint& point : roof_.points) {
+      columns = std::max(columns, name_of_point(point).size());
+    }
+    return columns;
+  }
   double x_of(double flops_per_byte) const {
     return kLeft + kWidth * x_axis_.share(flops_per_byte);
   }
@@ -254,7 +265,7 @@ class RoofPicture {
 
 std::string draw_roofline(const Roofline& roof, const std::string& title) {
   RoofPicture picture(roof);
-  const double width = kListX + kListWidth, height = picture.height();
+  const double width = picture.width(), height = picture.height();
   std::string text = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"roof\" width=\"{0:.0f}\" "
       "height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\">\n",

@@ -28,6 +28,12 @@ class MetricsFile : public RunObserver {
   // As resume(), for a run that survives a failure: write_survived() adds the `restart` line.
   static Result<MetricsFile> resume_after_failure(const std::string& path, int64_t step,
                                                   const std::string& run_fields);
+  // A file that cannot be written yet, see AppendFile::missing().
+  static MetricsFile missing(const std::string& path, const std::string& cause) {
+    return {path, AppendFile::missing(path, cause)};
+  }
+  // Writes the file again if its folder was lost, see AppendFile::restore().
+  Status restore() { return file_.restore(); }
   // From now on, the file is renamed (observe/metrics_segments.h) and begun anew once it has
   // `bytes` bytes; 0: never. `run_fields` are those of create(), for the first line of the new
   // file.

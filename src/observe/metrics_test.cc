@@ -145,7 +145,7 @@ TEST_F(Metrics, AStepTellsHowEvenlyExpertsAreLoaded) {
 
 TEST(RouterLossMeans, AreOverLayersAndTokensOfWhatTheModelIsTrainedOn) {
   const int64_t unit = kRouterLossUnit;
-  // Of a layer without experts, and of two with experts, each for four tokens.
+  // The losses of a layer without experts, and of two with experts, each for four tokens.
   const int64_t losses[] = {0, 0, 8 * unit, 2 * unit, 12 * unit, 3 * unit};
   ModelSpec model;
   model.layers = 3;

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "base/json_text.h"
 #include "base/units.h"
@@ -27,8 +30,44 @@ struct ShownPosition {
   std::string why;
 };
 
-// Returns the slowest rank and the median one, and behind them all ranks if there are few, else the
-// first rank of as many classes as the page has room for, with the size of its class.
+// True if nobody would see a difference between the rows of both classes: they are ranks of one
+// stage, and their times and bytes differ by at most a thousandth. With ZeRO, shards often differ
+// by a few elements.
+bool look_alike(const RunPlan& plan, const PredictedClass& a, const PredictedClass& b) {
+  const auto sent = [](const PredictedClass& one) {
+    double bytes = 0.0;
+    for (const auto& axis : one.prediction.traffic) bytes += double(axis.second);
+    return bytes;
+  };
+  const auto near = [](double x, double y) { return std::abs(x - y) <= 1e-3 * std::max(x, y); };
+  const StepTimes &time = a.prediction.time, &other = b.prediction.time;
+  return coords_of(plan.mesh, a.first).pp == coords_of(plan.mesh, b.first).pp &&
+         near(time.compute, other.compute) && near(time.step, other.step) &&
+         near(time.exposed_comm, other.exposed_comm) && near(sent(a), sent(b));
+}
+
+// The first rank of every set of classes that look alike, with the number of its ranks.
+std::vector<std::pair<int, int>> visible_classes(const RunPlan& plan,
+                                                 const std::vector<PredictedClass>& classes) {
+  std::vector<const PredictedClass*> firsts;
+  std::vector<std::pair<int, int>> visible;
+  for (const PredictedClass& one : classes) {
+    const auto same = std::find_if(firsts.begin(), firsts.end(), [&](const PredictedClass* other) {
+      return look_alike(plan, *other, one);
+    });
+    if (same != firsts.end()) {
+      visible[size_t(same - firsts.begin())].second += one.num_ranks;
+      continue;
+    }
+    firsts.push_back(&one);
+    visible.push_back({one.first, one.num_ranks});
+  }
+  return visible;
+}
+
+// Returns at most kMostRanks ranks: the slowest and the median one, and behind them all ranks if
+// there are few, else the first rank of as many classes as the page has room for, with the number
+// of ranks that look alike.
 std::vector<ShownPosition> shown_positions(const RunPlan& plan, const Predictions& predictions,
                                            const DisturbedStep* step) {
   std::vector<ShownPosition> shown;
@@ -36,9 +75,9 @@ std::vector<ShownPosition> shown_positions(const RunPlan& plan, const Prediction
     const bool is_shown = std::any_of(shown.begin(), shown.end(), [&](const ShownPosition& one) {
       return one.position == position;
     });
-    if (!is_shown) shown.push_back({position, std::move(why)});
+    if (!is_shown && shown.size() < kMostRanks) shown.push_back({position, std::move(why)});
   };
-  const std::vector<PredictedClass>& classes = predictions.classes;
+  const std::vector<std::pair<int, int>> classes = visible_classes(plan, predictions.classes);
   const size_t num_ranks = size_t(plan.num_ranks());
   if (step != nullptr && num_ranks > 1) {
     add(step->slowest(), "slowest");
@@ -52,8 +91,9 @@ std::vector<ShownPosition> shown_positions(const RunPlan& plan, const Prediction
     // Takes the first and the last class and evenly spaced classes between them.
     const size_t count = std::min(classes.size(), kMostRanks);
     if (i >= count) break;
-    const PredictedClass& alike = classes[count == 1 ? 0 : i * (classes.size() - 1) / (count - 1)];
-    add(alike.first, fmt::format("{} alike", alike.num_ranks));
+    const auto& [first, num_alike] =
+        classes[count == 1 ? 0 : i * (classes.size() - 1) / (count - 1)];
+    add(first, fmt::format("{} alike", num_alike));
   }
   return shown;
 }

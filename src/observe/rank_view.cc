@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "program/action_legend.h"
 #include "program/palette.h"
 
 namespace trireme {
@@ -176,6 +177,7 @@ Json rank_view(const RunPlan& plan, const RankPlan& rank, const Simulation* simu
                const StepTimes& times, TensorTables& tables) {
   Json json = {{"coords", coords_text(plan, rank.coords)}};
   add_actions(json, rank.program, plan.schedule.num_chunks);
+  json["legend"] = action_legend(rank.program, plan.schedule.num_chunks);
   if (simulation != nullptr) json["predicted"] = predicted_timeline(plan, rank, *simulation, times);
   json["memory"] = memory_map(rank, tables);
   return json;

@@ -32,7 +32,7 @@ nlohmann::ordered_json timeline_view(const Program& program, const std::vector<S
 void add_end_of_step(nlohmann::ordered_json& timeline, double begin_s, const StepTimes& times);
 
 // Returns what pages show of one rank: its place in the mesh, its actions with their simulated
-// times (none if `simulation` is null), and its memory map.
+// times (none if `simulation` is null) and the meaning of their codes, and its memory map.
 nlohmann::ordered_json rank_view(const RunPlan& plan, const RankPlan& rank,
                                  const Simulation* simulation, const StepTimes& times,
                                  TensorTables& tables);

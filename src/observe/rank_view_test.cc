@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/make_plan.h"
+#include "program/action_legend.h"
 
 namespace trireme {
 namespace {
@@ -76,6 +77,18 @@ TEST(RankView, ThePredictedTimelineEndsWhereThePredictedStepEnds) {
       EXPECT_NEAR(longest_us, predictions.step_s() * 1e6, 0.02);
     }
   }
+}
+
+// A page shows the codes of actions, and what each of them means.
+TEST(RankView, EveryCodeOfAnActionHasItsMeaning) {
+  const Hardware hardware = drawn_hardware();
+  const RunPlan plan = make_plan(drawn_run(2, 1, 2, 1, 2), {}).value();
+  const Predictions predictions = predict_ranks(plan, hardware);
+  TensorTables tables;
+  const RankPlan rank = rank_plan(plan, 1);
+  const auto view = rank_view(plan, rank, nullptr, predictions.at(1).time, tables);
+  EXPECT_EQ(view.at("legend"), action_legend(rank.program, plan.schedule.num_chunks));
+  EXPECT_NE(view.at("legend").get<std::string>().find("BW both gradients"), std::string::npos);
 }
 
 }  // namespace

@@ -71,11 +71,16 @@ Result<std::vector<RecordedFailure>> failures_of_metrics(std::string_view text,
                                  number, why));
     };
     if (!line_text.starts_with('{') || !line_text.ends_with('}')) return refuse("not whole");
-    if (line_text.find(R"("event":"failure")") == std::string_view::npos) continue;
+    const bool may_be_restart = line_text.find(R"("event":"restart")") != std::string_view::npos;
+    const bool may_be_failure = line_text.find(R"("event":"failure")") != std::string_view::npos;
+    if (!may_be_failure && !may_be_restart) continue;
     Result<nlohmann::json> line = parse_bounded_json(line_text);
     if (!line.ok() || !line->is_object()) return refuse("not a JSON object");
     try {
-      if (line->value("event", "") == "failure") failures.push_back(failure_of(*line));
+      const std::string event = line->value("event", "");
+      if (event == "failure") failures.push_back(failure_of(*line));
+      if (event != "restart") continue;
+      for (RecordedFailure& failure : failures) failure.has_resumed = true;
     } catch (const nlohmann::json::exception&) {
       return refuse("a key of the failure has another type");
     }

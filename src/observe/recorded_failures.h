@@ -26,6 +26,7 @@ struct RecordedFailure {
   // The run has gone back to a checkpoint of this step or an earlier one, and why; -1: it has not.
   int64_t goes_back_to = -1;
   std::string why_back;
+  bool has_resumed = false;  // the run has continued since then
 };
 
 // Reads the `failure` lines of a metrics.jsonl. An error names the damaged line; a last line that

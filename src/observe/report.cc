@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/absolute_folder.h"
 #include "base/bounded_json.h"
 #include "base/file.h"
 #include "base/json_text.h"
@@ -66,17 +67,6 @@ Json collect_metrics(const std::string& path) {
   return events;
 }
 
-// Returns "/home/me/out/run" for "out/run/".
-std::string folder_of_run(const std::string& run_dir) {
-  fs::path path = fs::absolute(run_dir).lexically_normal();
-  return (path.filename().empty() ? path.parent_path() : path).string();
-}
-
-// Returns "run" for "out/run/".
-std::string name_of_run(const std::string& run_dir) {
-  return fs::path(folder_of_run(run_dir)).filename().string();
-}
-
 Result<Json> collect_run(const std::string& run_dir) {
   if (!fs::exists(run_dir)) {
     return Error{ErrorKind::Usage,
@@ -87,8 +77,9 @@ Result<Json> collect_run(const std::string& run_dir) {
                  run_dir + " has no metrics.jsonl: it is not the directory of a run"};
   }
   Json run;
-  run["name"] = name_of_run(run_dir);
-  run["folder"] = folder_of_run(run_dir);
+  const std::string folder = absolute_folder(run_dir);
+  run["name"] = fs::path(folder).filename().string();
+  run["folder"] = folder;
   run["metrics"] = collect_metrics(run_dir + "/metrics.jsonl");
   Json summary = object_or_null(run_dir + "/summary.json");
   run["summary"] = summary.is_object() ? summary : object_or_null(run_dir + "/plan.json");
@@ -158,6 +149,7 @@ Status write_comparison(const std::vector<std::string>& run_dirs, const std::str
   tell_apart(data["runs"], run_dirs);
   data["differences"] = differences_of(data["runs"]);
   const std::string json = lenient_json_text(data);
+  TRIREME_TRY_DONE(make_folders_of(out_path));
   return write_file_atomically(out_path, report_page(json));
 }
 

@@ -1,5 +1,7 @@
 #include "observe/summary.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -109,8 +111,8 @@ Json values_json(const RunPlan& plan, int64_t layer) {
   return {{"kept", kept}, {"again", again}};
 }
 
-// What the layers keep and compute again, for one micro-batch of rank 0: those of the last kind,
-// and all kinds where there are several.
+// What a layer of the last kind keeps and computes again for one micro-batch of rank 0. If there
+// are several kinds of layers, all of them follow.
 Json recompute_json(const RunPlan& plan) {
   const std::vector<LayerRun> kinds = layer_kinds(plan.model);
   Json json = {{"policy", name_of(plan.shape.recompute)}};
@@ -135,6 +137,10 @@ Json model_json(const ModelSpec& model) {
                {"vocab_size", model.vocab_size},
                {"seq_len", model.seq_len}};
   if (model.mtp_depth > 0) json["mtp_depth"] = model.mtp_depth;
+  if (model.reads_images()) {
+    json["image_size"] = model.image_size;
+    json["image_channels"] = model.image_channels;
+  }
   return json;
 }
 
@@ -167,24 +173,36 @@ Json baselines_json(const DataFacts& data) {
 
 Json known_or_null(double value) { return value > 0.0 ? Json(value) : Json(nullptr); }
 
+std::string flops_convention(const ModelSpec& model, const StageShape& shape) {
+  if (model.reads_images()) {
+    return "6 per weight and use of it in an image, head included; no recomputation";
+  }
+  std::string documents;
+  if (shape.documents) {
+    documents = shape.document_keys == 0.0 ? ", as if every sequence were one document"
+                                           : " within documents (document_keys)";
+  }
+  return fmt::format(
+      "6 per matmul weight and token, head included, plus causal attention{}; no recomputation",
+      documents);
+}
+
 Json common(const RunPlan& plan) {
   // The traffic of the router is known only on average.
   const bool moves_visits = expert_strategy(plan.shape) == ExpertStrategy::AllToAll;
   const Json on_average = moves_visits ? Json::array({"ep"}) : Json::array();
-  Json json = {
-      {"params", plan.num_params},
-      {"active_params", num_active_params(plan.model)},
-      {"traffic_predicted_on_average", on_average},
-      {"model_flops_per_token", plan.flops_per_token.total()},
-      {"flops_convention",
-       "6 per matmul weight and token, head included, plus causal attention; no recomputation"},
-      {"tokens_per_step", plan.tokens_per_step()},
-      {"global_sequences", plan.global_sequences},
-      {"micro_sequences", plan.shape.micro_sequences},
-      {"grad_accum_steps", plan.num_microbatches},
-      {"threads_per_rank", plan.num_threads},
-      {"schedule", plan.schedule.kind},
-      {"model", model_json(plan.model)}};
+  Json json = {{"params", plan.num_params},
+               {"active_params", num_active_params(plan.model)},
+               {"traffic_predicted_on_average", on_average},
+               {"model_flops_per_token", plan.flops_per_token.total()},
+               {"flops_convention", flops_convention(plan.model, plan.shape)},
+               {"tokens_per_step", plan.tokens_per_step()},
+               {"global_sequences", plan.global_sequences},
+               {"micro_sequences", plan.shape.micro_sequences},
+               {"grad_accum_steps", plan.num_microbatches},
+               {"threads_per_rank", plan.num_threads},
+               {"schedule", plan.schedule.kind},
+               {"model", model_json(plan.model)}};
   // How many keys a query sees on average; null: unknown.
   if (plan.shape.documents) json["document_keys"] = known_or_null(plan.shape.document_keys);
   return json;

@@ -27,6 +27,7 @@ class TensorBoardFile : public RunObserver {
   void tell_losses_to(std::vector<RunObserver*> listeners) {
     file_.tell_losses_to(std::move(listeners));
   }
+  Status restore() { return file_.restore(); }
 
   void on_step(const StepReport& report) override;
   void on_eval(const EvalReport& report) override;

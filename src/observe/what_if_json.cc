@@ -31,6 +31,7 @@ Json what_if_json(const WhatIf& what_if) {
   for (const WaitingRanks& group : what_if.waiting) {
     waiting.push_back({{"who", group.who},
                        {"ranks", group.num_ranks},
+                       {"in_transfers_s", group.in_transfers_s},
                        {"in_layers_s", group.in_layers_s},
                        {"for_stages_s", group.for_stages_s},
                        {"at_end_s", group.at_end_s}});

@@ -51,7 +51,9 @@ Optimizer::Param Optimizer::bind(const ChunkTables& chunk, const OwnedParam& own
   param.first = owned.first;
   const ParamSpec& spec = chunk.params[owned.param];
   param.logit_side = spec.logit_side;
-  param.layer = layer_of_unit(chunk.stage, spec.unit);
+  // The blocks of modules that look ahead count as layers behind the last one.
+  const int64_t module = std::max<int64_t>(0, module_of(owned.name) - 1);
+  param.layer = layer_of_unit(chunk.stage, spec.unit) + module;
   return param;
 }
 

@@ -104,9 +104,9 @@ void slice_rules(ConfigRules& rules, const RunConfig& config, const ModelSpec& m
   const int tp = config.parallel.tp;
   if (config.run.reproducible != Reproducible::Mesh || model.has_experts()) return;
   rules.require(!model.has_adapters(), "run.reproducible",
-                "sums gradients in slices, and the gradient of an adapter that all tp ranks hold "
-                "(model.lora_rank) is no such sum",
-                "take \"layout\"");
+                "with adapters (model.lora_rank) would sum gradients of those matrices that all tp "
+                "ranks hold over micro-batches before tp ranks",
+                "take \"layout\", or set model.lora_rank = 0");
   const bool are_sizes =
       model.heads >= 1 && model.kv_heads >= 1 && model.d_ff >= 1 && model.vocab_size >= 1;
   if (!are_sizes || tp < 1 || model.heads % tp != 0) return;
@@ -125,6 +125,10 @@ std::string sharing_of_heads(int cp, int64_t kv_heads) {
                      kv_heads);
 }
 
+constexpr const char* kSharesNoChoice =
+    "gives a rank some heads of all tokens, and the keys that an indexer chooses "
+    "(model.index_top_k) lie with their tokens";
+
 void head_exchange_rules(ConfigRules& rules, const ParallelConfig& parallel,
                          const ModelSpec& model) {
   if (parallel.context != ContextExchange::AllToAll || parallel.tp < 1 || parallel.cp < 1) return;
@@ -132,6 +136,8 @@ void head_exchange_rules(ConfigRules& rules, const ParallelConfig& parallel,
   const int64_t kv_heads = kv_heads_of_rank(model, parallel.tp);
   rules.require(kv_heads % parallel.cp == 0, "parallel.context",
                 sharing_of_heads(parallel.cp, kv_heads), "try \"ring\"");
+  rules.require(parallel.cp == 1 || !model.has_indexer(), "parallel.context", kSharesNoChoice,
+                "try \"ring\"");
 }
 
 void expert_rules_of(ConfigRules& rules, const RunConfig& config) {
@@ -176,6 +182,10 @@ Status check_degrees(const ModelSpec& model, const Mesh& mesh, ContextExchange e
   if (exchange == ContextExchange::AllToAll && kv_heads % mesh.cp != 0) {
     return Error{ErrorKind::Usage, fmt::format("parallel.context = \"all_to_all\" {}",
                                                sharing_of_heads(mesh.cp, kv_heads))};
+  }
+  if (exchange == ContextExchange::AllToAll && mesh.cp > 1 && model.has_indexer()) {
+    return Error{ErrorKind::Usage,
+                 fmt::format("parallel.context = \"all_to_all\" {}", kSharesNoChoice)};
   }
   return Done{};
 }

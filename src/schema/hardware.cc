@@ -32,6 +32,7 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"device.sustained_flops", true, kNoLimit},
                              {"device.matmul_bytes_per_s", true, kNoLimit},
                              {"device.attention_share", false, 1.0},
+                             {"device.attention_backward_share", true, 1.0},
                              {"device.memory_share", false, 1.0},
                              {"device.vector_share", true, 8.0},
                              {"device.attention_tile", true, 1e6},
@@ -91,6 +92,7 @@ constexpr std::string_view kOwnOfDevice[] = {"name",
                                              "matmul_bytes_per_s",
                                              "memory_share",
                                              "attention_share",
+                                             "attention_backward_share",
                                              "vector_share",
                                              "attention_tile",
                                              "launch_s",
@@ -177,6 +179,8 @@ std::vector<ConfigField> hardware_fields(Hardware& hardware) {
   add("matmul_bytes_per_s", &hardware.matmul_bytes_per_s,
       "moved by a product beside its FLOPs; 0: while it computes");
   add("attention_share", &hardware.attention_share, "of the peak that attention reaches");
+  add("attention_backward_share", &hardware.attention_backward_share,
+      "of the peak that its backward pass reaches; 0: attention_share");
   add("memory_share", &hardware.memory_share, "of memory_bytes_per_s that other kernels reach");
   add("vector_share", &hardware.vector_share,
       "of fp32_flops that these kernels reach; 0: they only move bytes");

@@ -39,8 +39,9 @@ struct Hardware {
   // At which a product moves its operands and its result before and behind its FLOPs, as a
   // processor does; 0: while it computes.
   double matmul_bytes_per_s = 0.0;
-  double attention_share = 0.6;   // share of the peak that fused attention reaches
-  double memory_share = 1.0;      // share of memory_bytes_per_s that other kernels reach
+  double attention_share = 0.6;           // share of the peak that fused attention reaches
+  double attention_backward_share = 0.0;  // and its backward pass; 0: the same
+  double memory_share = 1.0;              // share of memory_bytes_per_s that other kernels reach
   double vector_share = 0.0;      // share of fp32_flops that they reach; 0: they only move bytes
   double launch_s = 0.0;          // of a kernel, by the host, or on a processor by its threads
   double collective_s = 0.0;      // time of a collective beside its messages

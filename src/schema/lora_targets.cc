@@ -11,6 +11,18 @@
 namespace trireme {
 namespace {
 
+// Our names of matrices inside their block. A name that ends with another one stands before it.
+struct NamedMatrix {
+  std::string_view name;
+  LoraTarget target;
+};
+constexpr NamedMatrix kMatrices[] = {
+    {"wq", LoraTarget::Q},         {"shared.wk", LoraTarget::KvA}, {"wk", LoraTarget::K},
+    {"wv", LoraTarget::V},         {"wq_down", LoraTarget::QA},    {"wq_up", LoraTarget::QB},
+    {"wkv_down", LoraTarget::KvA}, {"wk_up", LoraTarget::KvB},     {"wv_up", LoraTarget::KvB},
+    {"wo", LoraTarget::O},         {"w_gate", LoraTarget::Gate},   {"w_up", LoraTarget::Up},
+    {"w_down", LoraTarget::Down}};
+
 std::string_view without_spaces(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};
@@ -30,19 +42,16 @@ Error unknown_target(std::string_view name) {
 }  // namespace
 
 std::string_view name_of(LoraTarget target) {
-  constexpr std::string_view kNames[] = {"q", "k", "v", "o", "gate", "up", "down"};
+  constexpr std::string_view kNames[] = {"q",    "k", "v",    "q_a", "q_b", "kv_a",
+                                         "kv_b", "o", "gate", "up",  "down"};
   return kNames[int(target)];
 }
 
-std::string_view matrix_of(LoraTarget target) {
-  constexpr std::string_view kMatrices[] = {"wq", "wk", "wv", "wo", "w_gate", "w_up", "w_down"};
-  return kMatrices[int(target)];
-}
-
 std::optional<LoraTarget> lora_target_of(std::string_view weight) {
-  const std::string_view matrix = weight.substr(weight.rfind('.') + 1);
-  for (const LoraTarget target : kLoraTargets) {
-    if (matrix == matrix_of(target)) return target;
+  for (const NamedMatrix& matrix : kMatrices) {
+    const bool ends = weight.ends_with(matrix.name);
+    const size_t begin = ends ? weight.size() - matrix.name.size() : 0;
+    if (ends && (begin == 0 || weight[begin - 1] == '.')) return matrix.target;
   }
   return std::nullopt;
 }

@@ -30,9 +30,9 @@ struct Mesh {
   int ep = 1;
   MeshOrder order = kUsualOrder;
   // [pp] the degrees of the places of the pipeline where they differ; empty: tp and dp everywhere.
-  // If they differ, those of each place divide tp and dp, pp is the outermost axis, and ep is 1. dp
-  // is then the number of lanes into which the batch is split. A rank has several lanes where there
-  // are fewer ranks.
+  // If they differ, those of each place divide tp and dp, pp is the outermost axis, and ep divides
+  // the ranks of dp and cp of every place. dp is then the number of lanes into which the batch is
+  // split. A rank has several lanes where there are fewer ranks.
   std::vector<PlaceDegrees> places = {};
 
   int size() const;

@@ -89,6 +89,13 @@ void add_model_fields(FieldList& list, ModelConfig& model) {
            "all heads of the keys share");
   list.add("v_head_dim", model.v_head_dim, kResults,
            "latent attention: width of a head of the values; 0: head_dim");
+  list.add("index_top_k", model.index_top_k, kResults,
+           "sparse attention (GLM-5): number of keys that an indexer chooses for every query; plan "
+           "prices such a model, and nothing runs it; 0: a query sees all keys before it");
+  list.add("index_heads", model.index_heads, kResults,
+           "sparse attention: number of heads of the indexer");
+  list.add("index_head_dim", model.index_head_dim, kResults,
+           "sparse attention: width of a head of the indexer");
   list.add("experts", model.experts, kResults,
            "moe: number of experts that tokens are routed to; each has the width d_ff");
   list.add("top_k", model.top_k, kResults, "moe: number of routed experts that each token visits");
@@ -132,9 +139,10 @@ void add_model_fields(FieldList& list, ModelConfig& model) {
            "other parameter is frozen; 0: no adapters, everything is trained");
   list.add("lora_alpha", model.lora_alpha, kResults,
            "an adapter adds lora_alpha / lora_rank times its product; 0: 2 lora_rank");
-  list.add("lora_targets", model.lora_targets, kResults,
-           "matrices of every layer that have an adapter, between commas: q, k, v, o, gate, up, "
-           "down; all: each of them that the model has");
+  list.add(
+      "lora_targets", model.lora_targets, kResults,
+      "matrices of every layer that have an adapter, between commas: q, k, v, o, gate, up, "
+      "down; of latent attention q_a, q_b, kv_a, kv_b, o; all: each of them that the model has");
   list.add("image_size", model.image_size, kResults,
            "nets of images: rows and columns of an image; images of a folder are scaled to it");
   list.add("image_channels", model.image_channels, kResults,

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/input_limits.h"
+#include "schema/adapter_rules.h"
 #include "schema/image_net.h"
 #include "schema/model_spec.h"
 
@@ -47,6 +48,21 @@ void head_rules(ConfigRules& rules, const ModelConfig& model) {
 
 constexpr int64_t kMostHeadWidth = 1024;  // of a kernel's tile
 
+// Sparse attention, in a model with latents.
+void indexer_rules(ConfigRules& rules, const ModelConfig& model) {
+  if (model.index_top_k <= 0) return;
+  rules.size("model.index_heads", model.index_heads, 1, limits::kWidth);
+  rules.size("model.index_head_dim", model.index_head_dim, 1, kMostHeadWidth);
+  rules.require(model.index_head_dim >= model.qk_rope_head_dim, "model.index_head_dim",
+                fmt::format("has no room for the part with rotary positions, "
+                            "model.qk_rope_head_dim = {}",
+                            model.qk_rope_head_dim),
+                fmt::format("try {}", 2 * model.qk_rope_head_dim));
+  rules.require(model.window == 0, "model.window",
+                "bounds the keys of a query, which the indexer of model.index_top_k chooses",
+                "set model.window = 0, or model.index_top_k = 0");
+}
+
 // Latent attention. Decoding multiplies queries by the latent and the part with positions side by
 // side.
 void latent_rules(ConfigRules& rules, const ModelConfig& model) {
@@ -63,9 +79,7 @@ void latent_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.require(!model.qk_norm, "model.qk_norm",
                 "norms heads, but with model.kv_lora_rank it is the latents that are normed",
                 "set model.qk_norm = false");
-  rules.require(model.lora_rank <= 0, "model.lora_rank",
-                "has no adapters for the matrices of latent attention",
-                "set model.lora_rank = 0, or model.kv_lora_rank = 0");
+  indexer_rules(rules, model);
   const int64_t widest = std::max(spec.key_dim(), model.kv_lora_rank + model.qk_rope_head_dim);
   rules.require(
       widest <= kMostHeadWidth, "model.kv_lora_rank",
@@ -109,6 +123,7 @@ void attention_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.size("model.q_lora_rank", model.q_lora_rank, 0, limits::kWidth);
   rules.size("model.qk_rope_head_dim", model.qk_rope_head_dim, 0, kMostHeadWidth);
   rules.size("model.v_head_dim", model.v_head_dim, 0, kMostHeadWidth);
+  rules.size("model.index_top_k", model.index_top_k, 0, limits::kSeqLen);
   if (model.kv_lora_rank > 0) return latent_rules(rules, model);
   const auto need_latents = [&](std::string_view key, int64_t value) {
     rules.require(value == 0, key, "is a width of latent attention, which this model does not have",
@@ -117,6 +132,9 @@ void attention_rules(ConfigRules& rules, const ModelConfig& model) {
   need_latents("model.q_lora_rank", model.q_lora_rank);
   need_latents("model.qk_rope_head_dim", model.qk_rope_head_dim);
   need_latents("model.v_head_dim", model.v_head_dim);
+  rules.require(model.index_top_k == 0, "model.index_top_k",
+                "chooses keys of latent attention, which this model does not have",
+                "set model.kv_lora_rank, or leave this key out");
 }
 
 constexpr int64_t kMostExperts = 4096;  // a bias per expert fits one chunk of a norm
@@ -160,72 +178,6 @@ void expert_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.at_least("model.balance_rate", model.balance_rate, 0.0);
 }
 
-// Rows and columns of a matrix of a layer.
-struct MatrixSides {
-  int64_t rows = 0, columns = 0;
-  int64_t smaller() const { return std::min(rows, columns); }
-};
-MatrixSides sides_of(LoraTarget target, const ModelSpec& spec) {
-  switch (target) {
-    case LoraTarget::Q:
-      return {spec.q_width(), spec.d_model};
-    case LoraTarget::K:
-      return {spec.k_width(), spec.d_model};
-    case LoraTarget::V:
-      return {spec.v_width(), spec.d_model};
-    case LoraTarget::O:
-      return {spec.d_model, spec.o_width()};
-    case LoraTarget::Gate:
-    case LoraTarget::Up:
-      return {spec.d_ff, spec.d_model};
-    case LoraTarget::Down:
-      return {spec.d_model, spec.d_ff};
-  }
-  return {};
-}
-
-void adapter_rules(ConfigRules& rules, const ModelConfig& model) {
-  rules.size("model.lora_rank", model.lora_rank, 0, limits::kWidth);
-  rules.at_least("model.lora_alpha", model.lora_alpha, 0.0);
-  if (model.lora_rank <= 0) {
-    const std::string remedy = "set model.lora_rank = 8, or leave this key out";
-    rules.require(model.lora_alpha == 0.0, "model.lora_alpha",
-                  "needs adapters, but model.lora_rank = 0 means none", remedy);
-    rules.require(model.lora_targets == "all", "model.lora_targets",
-                  "needs adapters, but model.lora_rank = 0 means none", remedy);
-    return;
-  }
-  if (model.lora_targets != "all") {
-    const Result<LoraTargets> targets = parse_lora_targets(model.lora_targets);
-    if (!targets.ok()) {
-      return rules.require(false, "model.lora_targets", targets.error().message,
-                           "try \"all\" or \"q,v\"");
-    }
-  }
-  const ModelSpec spec = with_defaults(model, 0);
-  const auto names = [&](LoraTarget target) { return spec.lora_targets.contains(target); };
-  const bool names_mlp =
-      names(LoraTarget::Gate) || names(LoraTarget::Up) || names(LoraTarget::Down);
-  if (spec.has_experts() && names_mlp) {
-    return rules.require(false, "model.lora_targets",
-                         "names matrices of experts, which have no adapters", "try \"q,k,v,o\"");
-  }
-  rules.require(!names(LoraTarget::Gate) || spec.mlp == MlpType::Swiglu, "model.lora_targets",
-                "names gate, which only an MLP with SwiGLU has", "leave it out, or take \"all\"");
-  const bool are_sizes = spec.d_model >= 1 && spec.heads >= 1 && spec.kv_heads >= 1 &&
-                         spec.head_dim >= 1 && spec.d_ff >= 1;
-  for (const LoraTarget target : kLoraTargets) {
-    if (!are_sizes || !names(target)) continue;
-    const int64_t most = sides_of(target, spec).smaller();
-    if (model.lora_rank <= most) continue;
-    return rules.require(
-        false, "model.lora_rank",
-        fmt::format("must not exceed {}, the smaller side of the matrix {}", most, name_of(target)),
-        fmt::format("try {}, or leave {} out of model.lora_targets", std::min<int64_t>(most, 8),
-                    name_of(target)));
-  }
-}
-
 // Modules that look ahead (multi-token prediction).
 void module_rules(ConfigRules& rules, const ModelConfig& model) {
   constexpr int64_t kMostModules = 8;
@@ -236,8 +188,6 @@ void module_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.require(model.mtp_depth < model.seq_len, "model.mtp_depth",
                 "looks further ahead than a sequence is long",
                 "take longer sequences (model.seq_len), or set it to 0");
-  rules.require(model.mtp_depth == 1 || model.family != ModelFamily::Moe, "model.mtp_depth",
-                "makes several modules with experts, and only one can have experts", "try 1");
   rules.require(model.lora_rank == 0, "model.mtp_depth",
                 "makes modules, and adapters are not trained together with them",
                 "set model.mtp_depth = 0, or model.lora_rank = 0");
@@ -249,7 +199,7 @@ void tensor_count_rules(ConfigRules& rules, const ModelConfig& model) {
   const bool has_experts = model.family == ModelFamily::Moe;
   const double experts = has_experts ? double(model.experts) + double(model.shared_experts) : 1.0;
   const double of_layer =
-      16.0 + (model.lora_rank > 0 ? 14.0 : 0.0) + (has_experts ? 3.0 * experts : 0.0);
+      16.0 + (model.lora_rank > 0 ? 20.0 : 0.0) + (has_experts ? 3.0 * experts : 0.0);
   const double blocks = double(model.layers) + double(model.mtp_depth);
   rules.require(blocks * of_layer <= double(limits::kModelTensors), "model.layers",
                 fmt::format("with {:.0f} experts each makes more than {} tensors", experts,
@@ -298,8 +248,16 @@ void image_rules(ConfigRules& rules, const ModelConfig& model) {
                 fmt::format("set model.layers = {}", layers));
   rules.require(model.seq_len == 1, "model.seq_len", "must be 1: an image has one target",
                 "set model.seq_len = 1");
-  rules.require(model.lora_rank == 0, "model.lora_rank", "has no place in a net of images",
-                "set model.lora_rank = 0");
+  const auto absent = [&](std::string_view key, int64_t value) {
+    rules.require(value == 0, key, "has no place in a net of images",
+                  fmt::format("set {} = 0", key));
+  };
+  absent("model.lora_rank", model.lora_rank);
+  absent("model.window", model.window);
+  absent("model.kv_lora_rank", model.kv_lora_rank);
+  absent("model.index_top_k", model.index_top_k);
+  rules.require(!model.qk_norm, "model.qk_norm", "has no place in a net of images",
+                "set model.qk_norm = false");
   const bool has_dropout =
       model.family == ModelFamily::AlexNet || model.family == ModelFamily::Vgg16;
   rules.in_range("model.dropout", model.dropout, 0.0, 1.0);

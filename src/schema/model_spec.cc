@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -67,8 +68,7 @@ void add_adapters(const ModelConfig& config, ModelSpec& model) {
   model.lora_scale = config.lora_alpha == 0.0 ? 2.0 : config.lora_alpha / double(config.lora_rank);
   if (config.lora_targets == "all") {
     for (const LoraTarget target : kLoraTargets) {
-      const bool is_absent = target == LoraTarget::Gate && model.mlp != MlpType::Swiglu;
-      if (!is_absent) model.lora_targets.add(target);
+      if (model.has_target(target)) model.lora_targets.add(target);
     }
     return;
   }
@@ -95,6 +95,29 @@ std::vector<LayerRun> split_by_frozen(std::vector<LayerRun> kinds, const ModelSp
 }
 
 }  // namespace
+
+bool ModelSpec::has_target(LoraTarget target) const {
+  switch (target) {
+    case LoraTarget::Q:
+      return q_lora_rank == 0;
+    case LoraTarget::K:
+    case LoraTarget::V:
+      return !has_latents();
+    case LoraTarget::QA:
+    case LoraTarget::QB:
+      return q_lora_rank > 0;
+    case LoraTarget::KvA:
+    case LoraTarget::KvB:
+      return has_latents();
+    case LoraTarget::Gate:
+      return mlp == MlpType::Swiglu;
+    case LoraTarget::O:
+    case LoraTarget::Up:
+    case LoraTarget::Down:
+      break;
+  }
+  return true;
+}
 
 ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
   ModelSpec model;
@@ -136,6 +159,11 @@ ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size) {
   model.kv_lora_rank = config.kv_lora_rank;
   model.q_lora_rank = config.q_lora_rank;
   model.qk_rope_head_dim = config.qk_rope_head_dim;
+  if (config.index_top_k > 0) {
+    model.index_top_k = config.index_top_k;
+    model.index_heads = config.index_heads;
+    model.index_head_dim = config.index_head_dim;
+  }
   model.mtp_depth = config.mtp_depth;
   model.mtp_loss_weight = config.mtp_depth > 0 ? config.mtp_loss_weight : 0.0;
   add_adapters(config, model);
@@ -171,10 +199,27 @@ Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t data_vocab_si
   return with_defaults(config, data_vocab_size);
 }
 
+Status check_runnable(const ModelSpec& model) {
+  if (!model.has_indexer()) return Done{};
+  return usage(fmt::format(
+      "model.index_top_k = {}: no kernel chooses the keys of a query, so `trireme plan` prices "
+      "this model, and no command trains, evaluates or samples it; set model.index_top_k = 0, with "
+      "which a query sees all keys before it",
+      model.index_top_k));
+}
+
 ModelSpec without_modules(ModelSpec model) {
   model.mtp_depth = 0;
   model.mtp_loss_weight = 0.0;
   return model;
+}
+
+int64_t module_of(std::string_view name) {
+  constexpr std::string_view kStart = "mtp.";
+  if (!name.starts_with(kStart)) return 0;
+  int64_t module = 0;
+  std::from_chars(name.data() + kStart.size(), name.data() + name.size(), module);
+  return module + 1;
 }
 
 int most_slices(const ModelSpec& model) {

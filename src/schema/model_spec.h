@@ -60,6 +60,12 @@ struct ModelSpec {
   int64_t q_lora_rank = 0;
   int64_t qk_rope_head_dim = 0;
 
+  // Sparse attention: an indexer with heads of its own chooses the keys that a query sees. Such a
+  // model is priced and never run (check_runnable). 0: none.
+  int64_t index_top_k = 0;
+  int64_t index_heads = 0;
+  int64_t index_head_dim = 0;
+
   // Experts, each of width d_ff, replace the MLP. 0: a dense MLP.
   int64_t experts = 0;
   int64_t top_k = 0;
@@ -126,6 +132,11 @@ struct ModelSpec {
   // Rows of all experts together: tokens * top_k, or fewer if capacities are smaller.
   int64_t expert_rows(int64_t num_tokens) const;
   bool has_latents() const { return kv_lora_rank > 0; }
+  bool has_indexer() const { return index_top_k > 0; }
+  // Most keys that a query sees: those of its window, or those that its indexer chooses; 0: all.
+  int64_t most_seen_keys() const { return has_indexer() ? index_top_k : window; }
+  // True if a layer with a dense MLP has the matrices of the target.
+  bool has_target(LoraTarget target) const;
   // Numbers of a head that q and k are multiplied over.
   int64_t key_dim() const { return head_dim + qk_rope_head_dim; }
   // Those of them that rotary positions turn.
@@ -148,8 +159,15 @@ ModelSpec with_defaults(const ModelConfig& config, int64_t data_vocab_size);
 // The same for a model that keeps the rules of schema/model_rules.h, or the first that it breaks.
 Result<ModelSpec> resolve_model(const ModelConfig& config, int64_t data_vocab_size);
 
+// Refuses a model with an op that is only priced.
+Status check_runnable(const ModelSpec& model);
+
 // Returns the model without the modules of multi-token prediction, which is the one that generates.
 ModelSpec without_modules(ModelSpec model);
+
+// The depth of the module to which an op or parameter of this name belongs ("mtp.0.attn.wq": 1); 0:
+// to none.
+int64_t module_of(std::string_view name);
 
 // Into how many slices run.reproducible = "mesh" cuts every layer, whatever tp is.
 int most_slices(const ModelSpec& model);

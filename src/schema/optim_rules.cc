@@ -83,9 +83,6 @@ void qk_clip_rules(ConfigRules& rules, const RunConfig& config) {
   rules.require(!config.model.qk_norm, "optim.qk_clip",
                 "scales weights of queries and keys, which model.qk_norm = true norms again",
                 remedy + "model.qk_norm = false");
-  rules.require(config.model.mtp_depth <= 0, "optim.qk_clip",
-                "does not know the heads of the modules of multi-token prediction",
-                remedy + "model.mtp_depth = 0");
   rules.require(config.optim.frozen.empty(), "optim.qk_clip",
                 fmt::format("scales queries and keys together, but optim.frozen = \"{}\" may keep "
                             "one of them",
@@ -93,7 +90,7 @@ void qk_clip_rules(ConfigRules& rules, const RunConfig& config) {
                 remedy + "optim.frozen = \"\"");
 }
 
-// What gradients, moments and weights are kept in.
+// Checks the dtypes in which gradients, moments and weights are kept.
 void state_dtype_rules(ConfigRules& rules, const RunConfig& config) {
   const ComputeChoice compute = config.precision.compute;
   rules.require(config.optim.master || compute == ComputeChoice::Bf16, "optim.master",

@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// What [optim] must say: rates, Muon and QK-clip, and the dtypes of its state.
+// Checks what [optim] says: rates, Muon, QK-clip, and the dtypes of its state.
 void optim_rules(ConfigRules& rules, const RunConfig& config);
 
 }  // namespace trireme

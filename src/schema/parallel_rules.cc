@@ -47,7 +47,7 @@ void schedule_rules(ConfigRules& rules, const RunConfig& config) {
   if (parallel.pp < 1 || parallel.chunks < 0 || layers < 1) return;
   const bool is_auto = parallel.schedule == ScheduleKind::Auto;
   const int chunks = chunks_of(parallel);
-  // Where two ranks hold every stage, there are half as many.
+  // There are half as many stages where each is held by two ranks.
   const int copies = is_auto ? 1 : traits_of(parallel.schedule).param_copies();
   const int64_t num_stages = int64_t{parallel.pp} * chunks / copies;
   // A last stage with modules, or where it is stated, may have the head alone.

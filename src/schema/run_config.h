@@ -53,6 +53,10 @@ struct ModelConfig {
   int64_t q_lora_rank = 0;       // width of the latent of queries; 0: none
   int64_t qk_rope_head_dim = 0;  // of the part of q and k that rotary positions turn
   int64_t v_head_dim = 0;        // 0: head_dim
+  // Sparse attention (DeepSeek-V3.2, GLM-5): an indexer chooses the keys that a query sees.
+  int64_t index_top_k = 0;     // how many; 0: none, a query sees all keys before it
+  int64_t index_heads = 0;     // heads of the indexer's queries
+  int64_t index_head_dim = 0;  // width of one of them, and of the indexer's only key of a token
   // The next fields are only for moe. d_ff is the width of one expert.
   int64_t experts = 8;  // experts to which tokens are routed
   int64_t top_k = 2;    // how many of them each token visits

@@ -89,6 +89,11 @@ void image_run_rules(ConfigRules& rules, const RunConfig& config) {
   rules.in_range("data.val_fraction", config.data.val_fraction, 0.0, 1.0);
   rules.size("data.crop_margin", config.data.crop_margin, 0, 4096);
   if (!is_net) return;
+  rules.require(config.model.image_size < 1 || config.data.crop_margin < config.model.image_size,
+                "data.crop_margin",
+                fmt::format("may move an image of model.image_size = {} out of sight",
+                            config.model.image_size),
+                "try 1");
   rules.require(config.parallel.cp == 1, "parallel.cp", "cannot cut an image", "set it to 1");
   const int64_t images = config.batch.micro_sequences, tp = config.parallel.tp;
   const bool may_be_uneven = images < 1 || tp < 1 || cuts_image_rows(config.parallel.layers);

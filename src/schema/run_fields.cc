@@ -113,7 +113,7 @@ void add_precision_and_checkpoint_fields(FieldList& list, RunConfig& config) {
       "memory.offload or parallel.staleness; false: no buffer, every save waits for the disk");
   list.add("fallback_folder", config.checkpoint.fallback_folder, kSpeed,
            "folder for checkpoints if the run directory is lost or cannot be written; --resume "
-           "auto searches it too; no other run may use it; empty: the run ends in this case");
+           "auto searches it too; no other run may use it; empty: a lost folder is made again");
   list.add("store", config.checkpoint.store, kSpeed,
            "store://NAME/PATH: a copy of the run directory in a store, brought up to date after "
            "every checkpoint; --resume auto fetches it if the run directory has nothing newer; "

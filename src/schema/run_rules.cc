@@ -94,7 +94,7 @@ void checkpoint_rules(ConfigRules& rules, const RunConfig& config) {
                 "try 300.0");
 }
 
-// What needs ranks that step together, which asynchronous workers do not.
+// Refuses what needs ranks that step together, because asynchronous workers do not.
 void stale_rules(ConfigRules& rules, const RunConfig& config) {
   const RunSection& run = config.run;
   const bool is_stale = config.parallel.staleness > 0;  // workers do not agree between steps
@@ -112,7 +112,7 @@ void stale_rules(ConfigRules& rules, const RunConfig& config) {
                 "leave it empty");
 }
 
-// What sums in slices of heads cannot do.
+// Refuses what sums in slices of heads cannot do.
 void mesh_mode_rules(ConfigRules& rules, const RunConfig& config) {
   if (config.run.reproducible != Reproducible::Mesh) return;
   const auto require = [&](bool holds, const std::string& why, const std::string& remedy) {

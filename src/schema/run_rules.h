@@ -4,7 +4,7 @@
 
 namespace trireme {
 
-// What [memory], [precision], [checkpoint], [run] and [trace] must say.
+// Checks what [memory], [precision], [checkpoint], [run] and [trace] say.
 void run_rules(ConfigRules& rules, const RunConfig& config);
 
 }  // namespace trireme

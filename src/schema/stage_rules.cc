@@ -6,6 +6,7 @@
 #include <bit>
 #include <numeric>
 
+#include "schema/mesh.h"
 #include "schema/mesh_order.h"
 #include "schema/schedule_shape.h"
 #include "schema/stage_counts.h"
@@ -27,11 +28,14 @@ std::vector<int> counts_of(ConfigRules& rules, std::string_view key, const std::
   return {};
 }
 
+bool sums_along_tree(const RunConfig& config) {
+  return config.run.reproducible == Reproducible::Layout ||
+         config.run.reproducible == Reproducible::Mesh;
+}
+
 // A rank with several lanes sums their micro-batches itself, which must be a node of the tree.
 bool keeps_tree(const RunConfig& config, int ranks) {
-  const bool has_tree = config.run.reproducible == Reproducible::Layout ||
-                        config.run.reproducible == Reproducible::Mesh;
-  return !has_tree || ranks == 1 || config.parallel.zero >= 2 ||
+  return !sums_along_tree(config) || ranks == 1 || config.parallel.zero >= 2 ||
          std::has_single_bit(uint64_t(config.parallel.dp / ranks));
 }
 
@@ -75,6 +79,68 @@ void tree_rules(ConfigRules& rules, const RunConfig& config, const std::vector<i
   }
 }
 
+using Places = std::vector<PlaceDegrees>;  // [pp] valid degrees
+
+// Dualpipe holds every stage at two places, which compute the same two stages for half of the
+// micro-batches each. So one with more ranks would only wait for the other one, and their ranks can
+// add gradients in pairs.
+void dualpipe_rules(ConfigRules& rules, const RunConfig& config, const Places& places) {
+  const ParallelConfig& parallel = config.parallel;
+  if (parallel.schedule != ScheduleKind::Dualpipe) return;
+  for (size_t place = 0; place < places.size() / 2; ++place) {
+    const size_t mirror = places.size() - 1 - place;
+    const auto [tp, dp] = places[place];
+    const auto [other_tp, other_dp] = places[mirror];
+    const bool differ_in_tp = tp != other_tp;
+    if (!differ_in_tp && dp == other_dp) continue;
+    return rules.require(
+        false, differ_in_tp ? kStageTp : kStageDp,
+        fmt::format("gives places {} and {} of the pipeline {} and {} ranks, and "
+                    "parallel.schedule = \"dualpipe\" gives both the same work: each computes the "
+                    "same two stages for half of the micro-batches",
+                    place, mirror, differ_in_tp ? tp : dp, differ_in_tp ? other_tp : other_dp),
+        "give both equally many, or set parallel.schedule = \"dualpipev\"");
+  }
+  const bool has_lanes = std::any_of(places.begin(), places.end(), [&](const PlaceDegrees& place) {
+    return place.dp < parallel.dp;
+  });
+  rules.require(
+      !has_lanes || !sums_along_tree(config) || std::has_single_bit(uint64_t(parallel.dp)),
+      kStageDp,
+      fmt::format("gives a rank several of the parallel.dp = {} parts of the batch, whose "
+                  "directions (parallel.schedule = \"dualpipe\") are no nodes of the tree "
+                  "along which run.reproducible = \"{}\" sums",
+                  parallel.dp, name_of(config.run.reproducible)),
+      "take a power of two as parallel.dp, parallel.schedule = \"dualpipev\", or "
+      "run.reproducible = \"fixed\"");
+}
+
+// The groups that ranks along dp form at every place.
+void group_rules(ConfigRules& rules, const ParallelConfig& parallel, const Places& places) {
+  for (size_t place = 0; place < places.size(); ++place) {
+    const int ranks = places[place].dp, shard = std::min(parallel.hsdp_shard, ranks);
+    if (ranks == parallel.dp) continue;
+    if (shard > 0 && ranks % shard != 0) {
+      return rules.require(
+          false, kStageDp,
+          fmt::format("gives place {} of the pipeline dp = {}, which does not split into groups of "
+                      "parallel.hsdp_shard = {}",
+                      place, ranks, shard),
+          fmt::format("take a multiple of {0} or at most {0} ranks, or set parallel.hsdp_shard = 0",
+                      shard));
+    }
+    if (parallel.ep < 1 || parallel.cp < 1) continue;
+    if (int64_t{ranks} * parallel.cp % parallel.ep == 0) continue;
+    return rules.require(
+        false, kStageDp,
+        fmt::format("gives place {} of the pipeline dp = {}, and parallel.ep = {} does not divide "
+                    "its {} ranks of dp and cp",
+                    place, ranks, parallel.ep, int64_t{ranks} * parallel.cp),
+        fmt::format("take a multiple of {}, or a smaller parallel.ep",
+                    parallel.ep / std::gcd(parallel.ep, parallel.cp)));
+  }
+}
+
 // What places with degrees of their own exclude.
 void uneven_rules(ConfigRules& rules, const RunConfig& config, std::string_view key) {
   const ParallelConfig& parallel = config.parallel;
@@ -85,15 +151,8 @@ void uneven_rules(ConfigRules& rules, const RunConfig& config, std::string_view 
   need(!order.ok() || order->back() == MeshAxis::Pp,
        "numbers the ranks place by place, so pp is the last axis of parallel.order",
        "set parallel.order = \"tp,cp,dp,pp\"");
-  need(parallel.schedule != ScheduleKind::Auto && parallel.schedule != ScheduleKind::Dualpipe,
-       fmt::format("does not go with parallel.schedule = \"{}\"", name_of(parallel.schedule)),
-       "take another schedule, such as \"1f1b\"");
-  need(parallel.ep == 1 && parallel.hsdp_shard == 0 && parallel.sync == GradSync::AllReduce,
-       "gives places of the pipeline other groups of dp, which expert parallelism, hsdp_shard and "
-       "parameter servers do not know",
-       "set parallel.ep = 1, parallel.hsdp_shard = 0 and parallel.sync = \"all_reduce\"");
-  need(!parallel.pair, "does not run two directions beside each other",
-       "set parallel.pair = false");
+  need(parallel.staleness <= 0, "shares out a model that every worker has whole",
+       "set parallel.staleness = 0, or leave it out");
   need(config.run.replay_elsewhere_every == 0,
        "leaves some ranks without another one that can compute the same gradients",
        "set run.replay_elsewhere_every = 0");
@@ -127,9 +186,15 @@ void place_rules(ConfigRules& rules, const RunConfig& config) {
   };
   const bool differ_in_tp = differ(tp, parallel.tp);
   if (differ_in_tp) uneven_tp_rules(rules, config);
-  if (differ_in_tp || differ(dp, parallel.dp)) {
-    uneven_rules(rules, config, differ_in_tp ? kStageTp : kStageDp);
+  if (!differ_in_tp && !differ(dp, parallel.dp)) return;
+  uneven_rules(rules, config, differ_in_tp ? kStageTp : kStageDp);
+  Places places(size_t(parallel.pp), PlaceDegrees{parallel.tp, parallel.dp});
+  for (size_t place = 0; place < places.size(); ++place) {
+    if (!tp.empty()) places[place].tp = tp[place];
+    if (!dp.empty()) places[place].dp = dp[place];
   }
+  dualpipe_rules(rules, config, places);
+  group_rules(rules, parallel, places);
 }
 
 int64_t stages_of(const ParallelConfig& parallel) {

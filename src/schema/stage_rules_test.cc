@@ -50,17 +50,63 @@ TEST(StageRules, WhatStagesMayNotSayIsNamedWithARemedy) {
   config.parallel.order = "tp,cp,pp,dp";
   expect_refused(config, dp, "pp is the last axis", "tp,cp,dp,pp");
   config = uneven_run();
-  config.parallel.schedule = ScheduleKind::Dualpipe;
-  expect_refused(config, dp, "schedule = \"dualpipe\"", "1f1b");
-  config = uneven_run();
-  config.parallel.zero = 1;
-  config.parallel.hsdp_shard = 2;
-  expect_refused(config, dp, "hsdp_shard", "hsdp_shard = 0");
-  config = uneven_run();
   config.parallel.stage_layers = "3,4";
   expect_refused(config, layers, "has 7 layers, and model.layers is 8", "make them equal");
   config.parallel.stage_layers = "3,4,1";
   expect_refused(config, layers, "has 3 numbers for 2 stages", "write one for each");
+}
+
+// Each refusal goes away with what the remedy says.
+TEST(StageRules, GroupsOfRanksFitEveryPlace) {
+  const std::string dp = "parallel.stage_dp";
+  RunConfig config = uneven_run();
+  config.parallel.dp = 12;
+  config.batch.global_sequences = 48;
+  config.parallel.zero = 1;
+  config.parallel.hsdp_shard = 4;
+  config.parallel.stage_dp = "12,6";
+  expect_refused(config, dp, "gives place 1 of the pipeline dp = 6", "at most 4 ranks");
+  for (const char* stage_dp : {"12,3", "3,12"}) {
+    config.parallel.stage_dp = stage_dp;
+    EXPECT_TRUE(validate(config).empty()) << stage_dp;
+  }
+  config = uneven_run();
+  config.model.family = ModelFamily::Moe;
+  config.model.experts = 4;
+  config.parallel.ep = 4;
+  expect_refused(config, dp, "parallel.ep = 4 does not divide its 2 ranks", "a multiple of 4");
+  config.parallel.ep = 2;
+  EXPECT_TRUE(validate(config).empty());
+  config.parallel.stage_dp = "1,4";
+  expect_refused(config, dp, "gives place 0 of the pipeline dp = 1", "a multiple of 2");
+  config.parallel.cp = 2;
+  EXPECT_TRUE(validate(config).empty());
+}
+
+// Dualpipe holds stages 0 and 3 at places 0 and 3, and stages 1 and 2 at places 1 and 2.
+TEST(StageRules, TwoDirectionsNeedEqualRanksAtBothPlacesOfAStage) {
+  RunConfig config = uneven_run();
+  config.parallel.schedule = ScheduleKind::Dualpipe;
+  expect_refused(config, "parallel.stage_dp", "gives places 0 and 1 of the pipeline 4 and 2 ranks",
+                 "dualpipev");
+  config.parallel.stage_dp = "2,2";
+  EXPECT_TRUE(validate(config).empty());
+  config.parallel.stage_dp.clear();
+  config.parallel.tp = 2;
+  config.parallel.stage_tp = "1,2";
+  expect_refused(config, "parallel.stage_tp", "gives places 0 and 1 of the pipeline 1 and 2 ranks",
+                 "dualpipev");
+  config.parallel.schedule = ScheduleKind::DualpipeV;
+  EXPECT_TRUE(validate(config).empty());
+  // Three parts of the batch have no tree in which a direction is a node.
+  config = uneven_run();
+  config.parallel.schedule = ScheduleKind::Dualpipe;
+  config.parallel.dp = 3;
+  config.parallel.stage_dp = "1,1";
+  config.batch.global_sequences = 12;
+  expect_refused(config, "parallel.stage_dp", "are no nodes of the tree", "\"fixed\"");
+  config.run.reproducible = Reproducible::Fixed;
+  EXPECT_TRUE(validate(config).empty());
 }
 
 // The last stage has the head, so it alone needs no layer.
@@ -99,9 +145,6 @@ TEST(StageRules, WhatTensorDegreesOfPlacesMayNotSayIsNamedWithARemedy) {
   RunConfig config = with("1,2");
   config.parallel.order = "tp,cp,pp,dp";
   expect_refused(config, tp, "pp is the last axis", "tp,cp,dp,pp");
-  config = with("1,2");
-  config.parallel.schedule = ScheduleKind::Auto;
-  expect_refused(config, tp, "schedule = \"auto\"", "1f1b");
   config = with("1,2");
   config.parallel.sequence = true;
   EXPECT_TRUE(validate(config).empty());

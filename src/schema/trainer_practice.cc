@@ -23,6 +23,13 @@ constexpr double kAddedGradBytes = 6.0;
 // (4 each), and a 16-bit gradient as fp32 to the buffer that is reduced (6).
 constexpr double kShardedCopyBytes = 14.0;
 
+// The update of PyTorch that runs one kernel for all tensors and every operation ("foreach", the
+// default on devices), bytes of a parameter in fp32: the gradient is read for the norm (4) and
+// clipped in place (8). The weight decays (8); the first moment takes a part of the gradient (12);
+// the second decays (8) and takes its square (12), whose root (8) is divided (8) and raised (8),
+// and the quotient is added to the weight (16). torch/optim/adamw.py of pytorch/pytorch 2.3.
+constexpr double kForeachUpdateBytes = 92.0;
+
 }  // namespace
 
 TrainerPractice practice_of_megatron_2021() {
@@ -62,11 +69,14 @@ TrainerPractice practice_of(TrainerKind trainer) {
     case TrainerKind::Torchtitan:
       return {.fuses_kernels = false,
               .runs_ops_apart = true,  // torch.compile is off by default
+              .runs_products_apart = true,
+              .repeats_key_heads = true,
               .selective = SelectivePractice::EveryOtherProduct,
               .recomputes_whole_layers = true,
               .stops_recompute_early = true,
               .grad_bytes = 4,
-              .grad_copy_bytes = kShardedCopyBytes};
+              .grad_copy_bytes = kShardedCopyBytes,
+              .update_bytes = kForeachUpdateBytes};
   }
   return {};
 }

@@ -18,13 +18,19 @@ enum class SelectivePractice : uint8_t { NormsAndActivations, Attention, EveryOt
 // program. Only prices depend on it.
 struct TrainerPractice {
   AttentionPractice attention = AttentionPractice::Fused;
-  double attention_share = 0.0;    // of the peak, that its fused kernel reaches; 0: the device's
+  // Of the peak, that its fused kernel reaches, and its backward pass; 0: those of the device, and
+  // the same share in both.
+  double attention_share = 0.0, attention_backward_share = 0.0;
   bool fuses_kernels = true;       // the residual stream and the loss are computed inside products
   bool fuses_dropout_add = false;  // if not fuses_kernels: one kernel drops and adds the stream
   bool runs_ops_apart = false;     // rotary positions and SwiGLU are several kernels each
   bool runs_norms_apart = false;   // so is an RMS norm
+  // Products of the same input are a product each, and their gradients of it are added.
+  bool runs_products_apart = false;
+  bool repeats_key_heads = false;      // keys and values are copied for every head that reads them
   bool reduces_beside_compute = true;  // gradients are reduced while others are computed
   bool blocks_on_transfers = false;    // a stage waits for what it sends and receives
+  bool blocks_on_launches = false;     // the host waits for every kernel before the next
   bool splits_messages = false;        // each tp rank sends a part of what stages exchange
   SelectivePractice selective = SelectivePractice::NormsAndActivations;
   bool recomputes_whole_layers = false;  // recompute = "full": every op of a layer
@@ -35,6 +41,7 @@ struct TrainerPractice {
   // its gradient: they add it to earlier ones, or copy it for its reduction.
   double grad_copy_bytes = 0.0;
   double update_bytes = 0.0;  // of a parameter, moved by the update; 0: those of our tables
+  int update_launches = 0;    // kernels that the update launches for each flat tensor of a unit
 
   // Bytes of a gradient that is reduced, where ours have this dtype.
   int64_t bytes_of_grad(DType ours) const { return grad_bytes > 0 ? grad_bytes : size_of(ours); }

@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// What a pipeline file says, before names are resolved. `where` is the place of the first words
-// about a part, such as "video.toml:12".
+// These structs have what a pipeline file says, before names are resolved. `where` is the place of
+// the first words about a part, such as "video.toml:12".
 struct WrittenInput {
   std::string name, where;
   double items = 0.0;

@@ -27,25 +27,28 @@ double mean_document_keys(const TokenSource& source, int64_t seq_len) {
   return double(keys) / double(num_samples * seq_len);
 }
 
-bool names_data(const DataConfig& data) {
-  return data.source == DataSource::Synthetic || !data.train.empty() || !data.train_mixture.empty();
-}
-
 }  // namespace
+
+Result<double> measure_document_keys(const RunConfig& config, const ModelSpec& model,
+                                     const OpenInput& open_input) {
+  try {
+    TRIREME_TRY(data, open_session_data(config, model.vocab_size, open_input));
+    return mean_document_keys(*data.train, model.seq_len);
+  } catch (const IoError& error) {
+    return damaged(error.what());
+  }
+}
 
 Status add_data_facts(const RunConfig& config, const OpenInput& open_input, HostFacts& host) {
   TRIREME_TRY(vocab_size, data_vocab_size(config, open_input));
   host.data_vocab_size = vocab_size;
   host.document_keys = 0.0;
-  if (!config.data.document_mask || !names_data(config.data)) return Done{};
+  if (!config.data.document_mask) return Done{};
   const Result<ModelSpec> model = resolve_model(config.model, vocab_size);
   if (!model.ok()) return Done{};  // the plan says what is wrong
-  try {
-    const auto data = open_session_data(config, model->vocab_size, open_input);
-    if (data.ok()) host.document_keys = mean_document_keys(*data->train, model->seq_len);
-  } catch (const IoError&) {
-    // The run itself reports damaged files.
-  }
+  // The text of the plan says what is wrong with the data, and the run itself refuses them.
+  const Result<double> keys = measure_document_keys(config, *model, open_input);
+  if (keys.ok()) host.document_keys = *keys;
   return Done{};
 }
 

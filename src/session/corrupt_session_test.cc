@@ -77,12 +77,7 @@ TEST_F(CorruptSession, SummaryMetricsAndReportNameTheRankAndTheHostThatWereWrong
   EXPECT_EQ(summary().at("steps"), 4);
   EXPECT_EQ(summary().at("ranks").size(), 3u);
 
-  std::ifstream metrics(path("run/metrics.jsonl"));
-  std::string line, last_failure;
-  while (std::getline(metrics, line)) {
-    if (line.find("\"event\":\"failure\"") != std::string::npos) last_failure = line;
-  }
-  const auto failure = parse_json(last_failure);
+  const nlohmann::json failure = lines_of("run", "failure").back();
   EXPECT_EQ(failure.at("corruption"), found);
   EXPECT_EQ(failure.at("cause"), error.message);
 

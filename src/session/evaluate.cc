@@ -63,6 +63,7 @@ Result<EvalResult> evaluate_checkpoint(const EvaluationRequest& request) {
     return usage("run.backend = \"tcp\" is for trireme launch: leave it out, or take \"mpi\"");
   }
   TRIREME_TRY(choice, choose_kernels(config.run.isa));
+  TRIREME_TRY_DONE(check_runnable(with_defaults(config.model, 0)));
   TRIREME_TRY(plan, make_plan(config, request.host));
   EvalResult result;
   const auto rank = [&](World& world) {

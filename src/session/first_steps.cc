@@ -29,7 +29,9 @@ std::string comparison_of_steps(int64_t num_steps, const StepTimes& predicted,
                                 const StepTimes& measured) {
   std::vector<std::string> off;
   for (const Part& part : kParts) {
-    const double expected_s = predicted.*part.seconds, spent_s = measured.*part.seconds;
+    // A difference of sums may lie a rounding below zero.
+    const double expected_s = std::max(0.0, predicted.*part.seconds);
+    const double spent_s = std::max(0.0, measured.*part.seconds);
     if (std::abs(spent_s - expected_s) < kNamedPart * measured.step) continue;
     off.push_back(fmt::format("{} took {} and not {}", part.name, format_seconds(spent_s),
                               format_seconds(expected_s)));

@@ -22,6 +22,10 @@ TEST(FirstSteps, NameThePartsThatWereOffAndNoOthers) {
       comparison_of_steps(20, predicted, times_of(0.101, 0.060, 0.020)),
       "after 20 steps: 130.0 ms a step predicted, 181.0 ms measured: waiting for transfers took "
       "60.0 ms and not 10.0 ms");
+  // Rounding may leave a difference of sums below zero.
+  EXPECT_EQ(comparison_of_steps(20, times_of(0.100, 0.010, -1e-18), times_of(0.1, 0.01, 0.020)),
+            "after 20 steps: 110.0 ms a step predicted, 130.0 ms measured: waiting for other "
+            "stages took 20.0 ms and not 0.0 us");
   const std::string all = comparison_of_steps(20, predicted, times_of(0.2, 0.1, 0.1));
   for (const char* part : {"compute", "transfers", "other stages"}) {
     EXPECT_NE(all.find(part), std::string::npos) << all;

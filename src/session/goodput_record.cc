@@ -99,7 +99,7 @@ SaveIntervals GoodputRecord::intervals(const SaveCounts& counts) {
   const int64_t from_memory = page_.recoveries_from_memory;
   const int64_t from_disk = page_.recoveries_from_disk;
   const CheckpointConfig& wanted = facts_.config->checkpoint;
-  // What the memory survives is no reason to save on disk.
+  // Failures after which the memory has a checkpoint are no reason to save on disk.
   intervals_.disk =
       chosen(wanted.every, best_steps(disk_save_s_, from_disk + (has_memory ? 0 : from_memory)),
              std::max<int64_t>(1, intervals_.disk), "checkpoint.every", disk_save_s_);

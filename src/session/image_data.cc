@@ -52,6 +52,29 @@ Result<Images> open_train(const RunConfig& config) {
   return open_set("data.train = ", config.data.train, "train", config);
 }
 
+// Both sets must mean the same by a class.
+Status check_held_out_classes(const ImageSet& val, const ImageSet& train, const RunConfig& config,
+                              int64_t num_classes) {
+  const auto refuse = [&](const std::string& why) {
+    return usage(fmt::format("data.val = \"{}\" {}", config.data.val, why));
+  };
+  if (val.num_classes() > num_classes) {
+    return refuse(
+        fmt::format("has images of {} classes, and the model tells {} apart: take a set "
+                    "with the classes of data.train",
+                    val.num_classes(), num_classes));
+  }
+  for (int64_t label = 0; label < std::min(val.num_classes(), train.num_classes()); ++label) {
+    const std::string held_out = val.class_name(label), trained = train.class_name(label);
+    if (held_out == trained) continue;
+    return refuse(
+        fmt::format("calls class {} {}, and data.train calls it {}: give both a folder "
+                    "for every class, with the same names",
+                    label, held_out, trained));
+  }
+  return Done{};
+}
+
 // The number of images, and a hash of the first ones with their classes: reading all of a large
 // folder would take too long.
 std::string identity_of(const ImageSet& images) {
@@ -109,6 +132,7 @@ Result<SessionData> open_image_data(const RunConfig& config, int64_t num_classes
   if (!config.data.val.empty()) {
     TRIREME_TRY(opened, open_set("data.val = ", config.data.val, "test", config));
     val = opened;
+    TRIREME_TRY_DONE(check_held_out_classes(*val, *images, config, num_classes));
   } else if (config.data.val_fraction > 0.0) {
     const auto part = [&](ImageSplit::Part which) {
       return std::make_shared<ImageSplit>(images, config.data.val_fraction, which);

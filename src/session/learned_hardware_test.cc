@@ -52,8 +52,8 @@ TEST(LearnedHardware, PredictsTheComputeThatWasMeasured) {
   }
 }
 
-// Where products, attention and the rest are off by factors of their own, each price is learned by
-// itself, and what no op accounts for is a fixed time of the step.
+// If products, attention and the rest are off by factors of their own, each price is learned by
+// itself. Time that no op accounts for becomes a fixed time of the step.
 TEST(LearnedHardware, PredictsEveryKindOfOpThatWasMeasured) {
   const RunConfig config = small_config(1);
   const RunPlan plan = make_plan(config, {}).value();

@@ -1,10 +1,5 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-#include <sstream>
-
-#include "base/file.h"
-#include "base/json_text.h"
 #include "checkpoint/find_checkpoint.h"
 #include "session/session_fixture.h"
 
@@ -25,16 +20,6 @@ class LeftOut : public SessionTest {
     config.run.tensorboard = false;
     config.checkpoint.every = 4;
     return config;
-  }
-
-  std::vector<nlohmann::json> lines_of(const std::string& folder, const std::string& event) const {
-    std::vector<nlohmann::json> lines;
-    std::istringstream text(*read_text_file(path(folder) + "/metrics.jsonl"));
-    for (std::string line; std::getline(text, line);) {
-      auto json = parse_json(line);
-      if (json.value("event", "") == event) lines.push_back(std::move(json));
-    }
-    return lines;
   }
 
   // Returns steps, losses and norms with all their digits.

@@ -30,8 +30,6 @@ constexpr int kLinkRepeats = 4;
 constexpr int kLatencyRepeats = 20;
 constexpr int kMostRounds = 64;  // a rank measures its links to at most so many others
 
-double seconds_since(int64_t begin_ns) { return double(monotonic_ns() - begin_ns) * 1e-9; }
-
 // Returns the ranks whose links are measured: the first rank of every host, or all ranks if there
 // is one host.
 std::vector<int> link_ends(const std::vector<int>& node_of) {
@@ -160,7 +158,7 @@ void add_part(const std::string& text, PreflightReport& report) {
 Result<PreflightReport> run_preflight(const SessionOptions& options) {
   const int64_t begin_ns = monotonic_ns();
   TRIREME_TRY(choice, choose_kernels(options.config.run.isa));
-  TRIREME_TRY(plan, plan_session(options.config, options.host, options.open_input));
+  TRIREME_TRY(plan, plan_run(options.config, options.host, options.open_input));
   std::error_code error;
   std::filesystem::create_directories(options.out_dir, error);
   PreflightReport report;

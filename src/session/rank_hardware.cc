@@ -10,7 +10,7 @@ namespace trireme {
 
 namespace {
 
-// Of the compute of a rank, which a transfer takes whose thread has the same core: nearly all.
+// Share of a rank's compute that a transfer takes if its thread has the same core: nearly all.
 constexpr double kShareOfCore = 0.9;
 
 }  // namespace
@@ -23,6 +23,7 @@ KernelSizes kernel_sizes(const RunPlan& plan) {
           .tokens = shape.micro_sequences * model.seq_len / shape.cp,
           .d_model = model.d_model,
           .d_ff = model.d_ff / shape.tp,
+          .vocab_size = model.vocab_size / shape.tp,
           .has_relu = model.mlp == MlpType::Relu || model.mlp == MlpType::Relu2,
           .heads = model.heads / shape.tp,
           .seq_len = model.seq_len,

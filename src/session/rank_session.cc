@@ -109,7 +109,7 @@ void RankSession::tell_crowding() const {
       ranks, plan_.num_threads, host.num_cores));
 }
 
-// What the user should know about the plan and the data; once for a job.
+// Tells the user once for a job what is unusual about the plan and the data.
 void RankSession::tell_notes() const {
   tell_crowding();
   for (const std::string& warning : plan_warnings(plan_)) tell(warning);
@@ -217,7 +217,7 @@ TrainerParts RankSession::trainer_parts(StepTrace& trace, const RunRecords& reco
                      .kept_best = find_kept_best(),
                      .peak_flops = peak_flops(),
                      .stop_signals = options_.stop_signals,
-                     .must_stop = [this] { return folder_.must_stop() || is_epoch_wanted(); },
+                     .must_stop = [this] { return is_epoch_wanted(); },
                      .before_step = [this] { right_.await(); },
                      .trace = &trace,
                      .observers = records.observers};

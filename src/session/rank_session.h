@@ -123,14 +123,16 @@ class RankSession {
   // number of ranks.
   bool take_measured();
   void keep_measured() const;
+  void predict();
   Status write_plan_files();
+  void restore_files(RunRecords& records);
   Status open_records(const TrainPosition& position, RunRecords& records);
   Status begin_records(const TrainPosition& position, RunRecords& records);
   TrainerParts trainer_parts(StepTrace& trace, const RunRecords& records);
   void watch_first_steps(TrainerParts& parts, std::optional<FirstSteps>& first_steps);
   void write_reports(const StepTrace& trace, const Trainer& trainer, const OpComparison& ops,
                      double seconds, RunRecords& records, const SessionResult& result);
-  // Of a checkpoint in this folder of checkpoints.
+  // Returns the request for a checkpoint in this folder of checkpoints.
   SaveRequest save_request(const TrainPosition& position, Result<std::string> root);
   SaveRequest disk_request(const TrainPosition& position);
   MemoryTier memory_tier() const;

@@ -101,8 +101,8 @@ Status RankSession::write_summary(const std::string& folder, const Trainer& trai
   summary.epoch = summary_observer_.epoch();
   summary.step_s = trainer.median_step_s();
   summary.hardware = hardware_.name;
-  summary.peak_flops = trainer.peak_flops();
-  summary.raised_peak = trainer.raised_peak();
+  summary.peak_flops = trainer.ceiling().flops_per_s();
+  summary.raised_peak = trainer.ceiling().raised();
   summary.taken_by_others = result.taken_by_others;
   summary.share_left = result.share_left;
   summary.skipped_steps = result.position.skipped_steps;
@@ -184,7 +184,7 @@ void RankSession::add_recorded(RunSummary& summary) const {
   }
 }
 
-// What a file of this machine would say whose prediction is the measurement of rank 0.
+// Writes the file of this machine for which a prediction would equal the measurement of rank 0.
 Status RankSession::write_learned_hardware(const SessionResult& result, const Measured& measured) {
   const RankMeasurement& first = measured.ranks.front();
   Hardware learned = learned_hardware(hardware_, predictions_.at(first.position).time, first.time,

@@ -17,7 +17,7 @@ constexpr int kMostRollbacks = 5;  // of one start of the run
 Result<TrainEnd> RankSession::train(Trainer& trainer, const TrainPosition& position,
                                     MetricsFile* metrics) {
   const auto note = [&](const std::string& cause) {
-    // Whoever has started this rank knows more about it.
+    // An agent that has started this rank knows more about the failure and writes it down.
     if (metrics != nullptr && options_.link == nullptr)
       metrics->write_failure(trainer.position().step, cause, trainer.corruption());
   };
@@ -86,10 +86,11 @@ Result<TrainPosition> RankSession::roll_back(Trainer& trainer, RunRecords& recor
                   report.step, report.loss, report.z_score, report.resumed_step, report.num_samples,
                   report.first_sample));
   if (!is_first()) return position;
-  TRIREME_TRY(metrics,
-              MetricsFile::resume_after_failure(options_.out_dir + "/metrics.jsonl", position.step,
-                                                run_fields(options_, plan_)));
-  records.metrics.emplace(std::move(metrics));
+  const std::string path = options_.out_dir + "/metrics.jsonl";
+  Result<MetricsFile> metrics =
+      MetricsFile::resume_after_failure(path, position.step, run_fields(options_, plan_));
+  records.metrics.emplace(metrics.ok() ? std::move(*metrics)
+                                       : MetricsFile::missing(path, metrics.error().message));
   records.metrics->rotate_at(plan_.config.run.metrics_bytes, run_fields(options_, plan_));
   records.metrics->tell_losses_to(options_.observers);
   for (RunObserver* observer : records.observers) observer->on_rollback(report);

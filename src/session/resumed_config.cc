@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "config/config_load.h"
+#include "graph/param_table.h"
 #include "schema/run_config_fields.h"
 
 namespace trireme {
@@ -62,6 +64,9 @@ constexpr ModelKey kModelKeys[] = {
     {"model.q_lora_rank", same<&ModelSpec::q_lora_rank>},
     {"model.qk_rope_head_dim", same<&ModelSpec::qk_rope_head_dim>},
     {"model.v_head_dim", same<&ModelSpec::v_head_dim>},
+    {"model.index_top_k", same<&ModelSpec::index_top_k>},
+    {"model.index_heads", same<&ModelSpec::index_heads>},
+    {"model.index_head_dim", same<&ModelSpec::index_head_dim>},
     {"model.image_size", same<&ModelSpec::image_size>},
     {"model.image_channels", same<&ModelSpec::image_channels>},
     {"model.width_factor", same<&ModelSpec::width_factor>},
@@ -110,20 +115,47 @@ std::string adapters_remedy(const ModelKey& key, const std::string& saved,
       key.key, saved, folder);
 }
 
+// The first key by which the models differ, or null.
+const ModelKey* changed_key(const ModelSpec& saved, const ModelSpec& now) {
+  const auto* const found =
+      std::find_if(std::begin(kModelKeys), std::end(kModelKeys),
+                   [&](const ModelKey& key) { return !key.is_same(saved, now); });
+  return found == std::end(kModelKeys) ? nullptr : found;
+}
+
 Status check_model(const RunConfig& was, const RunPlan& plan, const std::string& folder) {
   TRIREME_TRY(model, resolve_model(was.model, plan.model.vocab_size));
-  for (const ModelKey& key : kModelKeys) {
-    if (key.is_same(model, plan.model)) continue;
-    const std::string now = shown(plan.config, plan.model, key.key);
-    const std::string saved = shown(was, model, key.key);
-    if (key.key.starts_with("model.lora_")) {
-      return usage(fmt::format("{} = {}, but the adapters in {} have {}: {}", key.key, now, folder,
-                               saved, adapters_remedy(key, saved, folder)));
-    }
-    return usage(
-        fmt::format("{} = {}, but {} holds the weights of a model with {}: keep it to "
-                    "resume, or train the other model with another --out",
-                    key.key, now, folder, saved));
+  const ModelKey* const key = changed_key(model, plan.model);
+  if (key != nullptr && key->key.starts_with("model.lora_")) {
+    const std::string saved = shown(was, model, key->key);
+    return usage(fmt::format("{} = {}, but the adapters in {} have {}: {}", key->key,
+                             shown(plan.config, plan.model, key->key), folder, saved,
+                             adapters_remedy(*key, saved, folder)));
+  }
+  return check_same_model(was, plan.config, plan.model, folder,
+                          "keep it to resume, or train the other model with another --out");
+}
+
+// The state of the optimizer is saved of trained parameters alone.
+Status check_frozen_before(const RunConfig& was, const RunPlan& plan, const std::string& folder) {
+  const OptimConfig& optim = plan.config.optim;
+  const bool has_state = optim.name != OptimizerKind::Sgd || optim.momentum != 0.0;
+  if (!has_state || was.optim.frozen == optim.frozen) return Done{};
+  TRIREME_TRY(model, resolve_model(was.model, plan.model.vocab_size));
+  model.frozen = was.optim.frozen;
+  std::set<std::string> was_frozen;
+  for (const ParamSpec& param : param_table(model, whole_model(model))) {
+    if (!param.is_trained) was_frozen.insert(param.name);
+  }
+  for (const ParamSpec& param : param_table(plan.model, whole_model(plan.model))) {
+    if (!param.is_trained || !was_frozen.contains(param.name)) continue;
+    return usage(fmt::format(
+        "optim.frozen = \"{}\" trains {}, which was frozen in {} (optim.frozen = \"{}\"), so there "
+        "is no state of the optimizer of it: resume with that value, or begin anew with the "
+        "weights: `trireme checkpoint export {} --format hf --out WEIGHTS`, then `trireme "
+        "checkpoint import WEIGHTS --trainable --out BASE`, and resume from BASE with another "
+        "--out",
+        optim.frozen, param.name, folder, was.optim.frozen, folder));
   }
   return Done{};
 }
@@ -134,6 +166,16 @@ bool is_model_key(std::string_view key) {
   return std::ranges::find(kModelKeys, key, &ModelKey::key) != std::end(kModelKeys);
 }
 
+Status check_same_model(const RunConfig& was, const RunConfig& config, const ModelSpec& model,
+                        const std::string& folder, std::string_view remedy) {
+  TRIREME_TRY(saved, resolve_model(was.model, model.vocab_size));
+  const ModelKey* const key = changed_key(saved, model);
+  if (key == nullptr) return Done{};
+  return usage(fmt::format("{} = {}, but {} holds the weights of a model with {}: {}", key->key,
+                           shown(config, model, key->key), folder, shown(was, saved, key->key),
+                           remedy));
+}
+
 Result<std::string> changes_since(const Checkpoint& checkpoint, const RunPlan& plan) {
   const std::string name = "config.resolved.toml";
   if (!checkpoint.index().attached.contains(name)) return std::string();
@@ -142,6 +184,7 @@ Result<std::string> changes_since(const Checkpoint& checkpoint, const RunPlan& p
   if (!loaded.ok()) return damaged(loaded.error().message);
   const RunConfig& was = loaded->config;
   TRIREME_TRY_DONE(check_model(was, plan, checkpoint.folder()));
+  TRIREME_TRY_DONE(check_frozen_before(was, plan, checkpoint.folder()));
   const std::vector<ConfigField> before = config_fields(was), now = config_fields(plan.config);
   std::string changes;
   for (size_t i = 0; i < now.size(); ++i) {

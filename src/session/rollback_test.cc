@@ -1,8 +1,3 @@
-#include <nlohmann/json.hpp>
-#include <sstream>
-
-#include "base/file.h"
-#include "base/json_text.h"
 #include "checkpoint/find_checkpoint.h"
 #include "data/sampler.h"
 #include "data/token_file_writer.h"
@@ -36,16 +31,6 @@ class Rollback : public SessionTest {
     config.checkpoint.every = 20;
     config.checkpoint.keep = 2;
     return config;
-  }
-
-  std::vector<nlohmann::json> lines_of(const std::string& folder, const std::string& event) const {
-    std::vector<nlohmann::json> lines;
-    std::istringstream text(*read_text_file(path(folder) + "/metrics.jsonl"));
-    for (std::string line; std::getline(text, line);) {
-      auto json = parse_json(line);
-      if (json.value("event", "") == event) lines.push_back(std::move(json));
-    }
-    return lines;
   }
 };
 

@@ -13,17 +13,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kTrainEvent = "{\"event\":\"train\"";
+
+std::vector<double> losses_of(const std::vector<StepReport>& reports) {
+  std::vector<double> losses;
+  for (const StepReport& report : reports) losses.push_back(report.loss);
+  return losses;
+}
+
 // Changes the disk in the middle of a run.
 class Vandal : public RunObserver {
  public:
   Vandal(int64_t step, std::function<void()> act) : step_(step), act_(std::move(act)) {}
   void on_step(const StepReport& report) override {
     last_step = report.step;
+    losses.push_back(report.loss);
     if (report.step == step_) act_();
+    if (next != nullptr) next->on_step(report);
   }
   void on_checkpoint(const CheckpointReport& report) override { saved.push_back(report.path); }
   int64_t last_step = 0;
+  std::vector<double> losses;
   std::vector<std::string> saved;
+  Vandal* next = nullptr;  // acts after this one
 
  private:
   int64_t step_;
@@ -48,6 +60,16 @@ class RunFolderTest : public SessionTest {
       names.insert(entry.path().filename().string());
     }
     return names;
+  }
+  // Number of steps in metrics.jsonl.
+  size_t recorded_steps(const std::string& folder) const {
+    const std::string text = read_text_file(path(folder + "/metrics.jsonl")).value();
+    size_t count = 0;
+    for (size_t at = text.find(kTrainEvent); at != std::string::npos;) {
+      ++count;
+      at = text.find(kTrainEvent, at + 1);
+    }
+    return count;
   }
   std::string shard_of(const std::string& checkpoint) const {
     for (const auto& entry : fs::directory_iterator(path(checkpoint))) {
@@ -103,9 +125,10 @@ TEST_F(RunFolderTest, MilestonesStay) {
             (std::set<std::string>{"step-000006", "step-000012", "step-000016"}));
 }
 
-// The folder is moved, removed, or replaced. It is never recreated, and the loss is reported at
-// once.
-TEST_F(RunFolderTest, ALostFolderEndsTheRunThatHasNoOther) {
+// The folder is moved, removed, or replaced. The run makes it again, and its files are complete but
+// for the earlier checkpoints.
+TEST_F(RunFolderTest, ALostFolderIsMadeAgainAndChangesNoNumber) {
+  const std::vector<StepReport> whole = reports_of(saving_run(), "whole");
   const std::vector<std::pair<std::string, std::function<void()>>> losses = {
       {"moved", [&] { fs::rename(path("moved"), path("elsewhere")); }},
       {"removed", [&] { vanish(path("removed")); }},
@@ -118,18 +141,106 @@ TEST_F(RunFolderTest, ALostFolderEndsTheRunThatHasNoOther) {
   for (const auto& [name, lose] : losses) {
     for (const int dp : {1, 2}) {
       SCOPED_TRACE(name + " dp " + std::to_string(dp));
-      fs::remove_all(root_);
+      fs::remove_all(path(name));
+      fs::remove_all(path("elsewhere"));
       Vandal vandal(3, lose);
-      const Outcome outcome = outcome_of(saving_run(dp), name, ResumeMode::Fresh, &vandal);
-      ASSERT_FALSE(outcome.result.ok());
-      EXPECT_EQ(outcome.result.error().kind, ErrorKind::Damaged);
-      EXPECT_NE(outcome.result.error().message.find("moved or removed"), std::string::npos)
-          << outcome.result.error().message;
-      EXPECT_NE(outcome.messages.find("moved or removed while the run uses it"), std::string::npos);
-      EXPECT_LE(vandal.last_step, 5);
-      EXPECT_TRUE(!fs::exists(path(name)) || fs::is_empty(path(name)));
+      RunConfig config = saving_run(dp);
+      config.run.tensorboard = true;
+      const Outcome outcome = outcome_of(config, name, ResumeMode::Fresh, &vandal);
+      ASSERT_TRUE(outcome.result.ok()) << outcome.result.error().message;
+      EXPECT_NE(outcome.messages.find("moved or removed while the run uses it; training continues "
+                                      "in a new folder"),
+                std::string::npos)
+          << outcome.messages;
+      EXPECT_EQ(vandal.losses, losses_of(whole));
+      EXPECT_EQ(checkpoints(name), (std::set<std::string>{"step-000006", "step-000008"}));
+      EXPECT_EQ(recorded_steps(name), whole.size());
+      for (const char* file : {"config.resolved.toml", "plan.json", "summary.json"}) {
+        EXPECT_TRUE(fs::exists(path(name) + "/" + file)) << file;
+      }
     }
   }
+}
+
+// A file lies where the folder's parent was, from step 3 to step 6, or until the end.
+TEST_F(RunFolderTest, AFolderThatCannotBeMadeAgainEndsNoRunBeforeItsLastSave) {
+  const std::vector<StepReport> whole = reports_of(saving_run(), "whole");
+  const std::string parent = path("parent");
+  for (const bool asynchronous : {false, true}) {
+    for (const int64_t step_back : {6, 100}) {
+      SCOPED_TRACE(fmt::format("asynchronous {}, room from step {} on", asynchronous, step_back));
+      fs::remove_all(parent);
+      fs::remove_all(path("gone"));
+      Vandal second(step_back, [&] { fs::remove(parent); });
+      Vandal first(3, [&] {
+        fs::rename(parent, path("gone"));
+        std::ofstream(parent) << "in the way";
+      });
+      first.next = &second;
+      RunConfig config = saving_run();
+      config.checkpoint.asynchronous = asynchronous;
+      const Outcome outcome = outcome_of(config, "parent/run", ResumeMode::Fresh, &first);
+      EXPECT_NE(outcome.messages.find("cannot be made again"), std::string::npos)
+          << outcome.messages;
+      EXPECT_NE(outcome.messages.find("step 4 has no checkpoint"), std::string::npos)
+          << outcome.messages;
+      EXPECT_EQ(first.losses, losses_of(whole));
+      if (step_back < 8) {
+        ASSERT_TRUE(outcome.result.ok()) << outcome.result.error().message;
+        EXPECT_NE(outcome.messages.find("training continues in a new folder"), std::string::npos);
+        EXPECT_EQ(checkpoints("parent/run"), (std::set<std::string>{"step-000008"}));
+        EXPECT_EQ(recorded_steps("parent/run"), whole.size());
+      } else {
+        ASSERT_FALSE(outcome.result.ok());
+        EXPECT_EQ(outcome.result.error().kind, ErrorKind::Damaged);
+        EXPECT_NE(outcome.result.error().message.find("moved or removed"), std::string::npos);
+        EXPECT_TRUE(fs::is_regular_file(parent));
+      }
+    }
+  }
+}
+
+// The folder comes back while nothing could be made in its place, or replaces what was made.
+TEST_F(RunFolderTest, AFolderThatIsMovedBackIsUsedAgain) {
+  const std::string parent = path("parent");
+  for (const bool is_made : {false, true}) {
+    SCOPED_TRACE(is_made);
+    fs::remove_all(parent);
+    Vandal second(5, [&] {
+      fs::remove_all(parent);
+      fs::rename(path("gone"), parent);
+    });
+    Vandal first(3, [&] {
+      fs::rename(parent, path("gone"));
+      if (!is_made) std::ofstream(parent) << "in the way";
+    });
+    first.next = &second;
+    RunConfig config = saving_run();
+    config.checkpoint.keep = 0;
+    config.checkpoint.asynchronous = false;
+    const Outcome outcome = outcome_of(config, "parent/run", ResumeMode::Fresh, &first);
+    ASSERT_TRUE(outcome.result.ok()) << outcome.result.error().message;
+    EXPECT_NE(outcome.messages.find("parent/run is back"), std::string::npos) << outcome.messages;
+    EXPECT_EQ(checkpoints("parent/run"),
+              (std::set<std::string>{"step-000002", "step-000006", "step-000008"}));
+    EXPECT_EQ(recorded_steps("parent/run"), 8u);
+  }
+}
+
+// The run does not write into the folder of another run.
+TEST_F(RunFolderTest, AnotherRunAtThePathIsLeftAlone) {
+  ASSERT_TRUE(outcome_of(saving_run(), "other").result.ok());
+  const std::set<std::string> before = checkpoints("other");
+  Vandal vandal(3, [&] {
+    vanish(path("run"));
+    fs::rename(path("other"), path("run"));
+  });
+  const Outcome outcome = outcome_of(saving_run(), "run", ResumeMode::Fresh, &vandal);
+  ASSERT_FALSE(outcome.result.ok());
+  EXPECT_NE(outcome.messages.find("is now the folder of another run"), std::string::npos)
+      << outcome.messages;
+  EXPECT_EQ(vandal.last_step, 8);
+  EXPECT_EQ(checkpoints("run"), before);
 }
 
 TEST_F(RunFolderTest, ALostFolderIsReplacedByTheFallbackAndResumingFindsIt) {
@@ -238,7 +349,7 @@ TEST_F(RunFolderTest, ARunWhoseLastSaveFailsEndsWithItsError) {
     const Outcome outcome = outcome_of(config, run, ResumeMode::Fresh, &vandal);
     ASSERT_FALSE(outcome.result.ok());
     EXPECT_EQ(outcome.result.error().kind, ErrorKind::Damaged);
-    EXPECT_EQ(vandal.last_step, asynchronous ? 7 : 6);
+    EXPECT_EQ(vandal.last_step, 7);
   }
 }
 

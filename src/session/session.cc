@@ -17,6 +17,7 @@
 #include "base/leftovers.h"
 #include "comm/local/sole_rank.h"
 #include "config/cluster_file.h"
+#include "observe/metrics_server.h"
 #include "planner/make_plan.h"
 #include "session/add_data_facts.h"
 #include "session/agree_on_plan.h"
@@ -32,7 +33,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kLockName = ".lock";
 constexpr double kFormerRankS = 10.0;  // until a rank of a former epoch has ended
 constexpr std::chrono::milliseconds kLockPause(20);
 
@@ -43,11 +43,18 @@ bool is_unused(const std::string& folder) {
   const fs::directory_iterator entries(folder, ignored);
   return std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
     const fs::path name = entry.path().filename();
-    return name == kLockName || name == kCoordFolder || name == kFailuresFolder;
+    return name == kRunLockName || name == kCoordFolder || name == kFailuresFolder;
   });
 }
 
-// Checks that the folder of a fresh run is absent or empty.
+Error in_use(const char* key, const std::string& folder, const Error& holder) {
+  return Error{ErrorKind::Usage,
+               fmt::format("{} {} is in use by another run: {}; stop that one, or choose another "
+                           "folder",
+                           key, folder, holder.message)};
+}
+
+// Checks that the run directory is a folder or absent, and that of a fresh run unused.
 Status check_out_dir(const SessionOptions& options) {
   std::error_code error;
   if (fs::exists(options.out_dir, error) && !fs::is_directory(options.out_dir, error)) {
@@ -56,11 +63,7 @@ Status check_out_dir(const SessionOptions& options) {
         fmt::format("--out {} is a file: a run needs a folder of its own", options.out_dir)};
   }
   if (options.resume != ResumeMode::Fresh || !options.is_first_process) return Done{};
-  if (!fs::exists(options.out_dir, error) || is_unused(options.out_dir)) return Done{};
-  return Error{ErrorKind::Usage,
-               fmt::format("--out {} is not empty: continue that run with --resume auto, or choose "
-                           "another folder",
-                           options.out_dir)};
+  return check_run_folder(options.out_dir, options.resume);
 }
 
 // Takes the lock, if necessary within some time.
@@ -88,16 +91,14 @@ Status hold_folder(const std::string& folder, const char* key, const SessionOpti
   if (!options.is_first_process) return Done{};
   // In a later epoch, the first rank of the one before may still be ending on a host that is cut
   // off.
-  Result<FileLock> lock = take_lock(folder + "/" + kLockName, options.order ? kFormerRankS : 0.0);
+  Result<FileLock> lock =
+      take_lock(folder + "/" + kRunLockName, options.order ? kFormerRankS : 0.0);
   if (lock.ok()) {
     locks.push_back(std::move(*lock));
     return Done{};
   }
   if (lock.error().kind != ErrorKind::Usage) return lock.error();
-  return Error{ErrorKind::Usage,
-               fmt::format("{} {} is in use by another run: {}; stop that one, or choose "
-                           "another folder",
-                           key, folder, lock.error().message)};
+  return in_use(key, folder, lock.error());
 }
 
 Result<std::vector<FileLock>> hold_folders(const SessionOptions& options) {
@@ -157,6 +158,23 @@ void run_apart(const RunPlan& plan, const WorldOptions& options,
 
 }  // namespace
 
+Status check_run_folder(const std::string& folder, ResumeMode resume) {
+  std::error_code error;
+  const bool is_fresh = resume == ResumeMode::Fresh;
+  if (is_fresh && (!fs::exists(folder, error) || is_unused(folder))) return Done{};
+  const std::string lock_file = folder + "/" + kRunLockName;
+  if (fs::exists(lock_file, error)) {
+    const Result<FileLock> lock = FileLock::take(lock_file);
+    const bool is_held = !lock.ok() && lock.error().kind == ErrorKind::Usage;
+    if (is_held) return in_use("--out", folder, lock.error());
+  }
+  if (!is_fresh) return Done{};
+  return Error{ErrorKind::Usage,
+               fmt::format("--out {} is not empty: continue that run with --resume auto, or choose "
+                           "another folder",
+                           folder)};
+}
+
 Result<RunPlan> plan_session(const RunConfig& config, HostFacts host, const OpenInput& open_input) {
   TRIREME_TRY_DONE(add_data_facts(config, open_input, host));
   if (!host.hardware && !config.run.hardware.empty()) {
@@ -164,6 +182,12 @@ Result<RunPlan> plan_session(const RunConfig& config, HostFacts host, const Open
     host.hardware = hardware;
   }
   return make_plan(config, host);
+}
+
+Result<RunPlan> plan_run(const RunConfig& config, const HostFacts& host,
+                         const OpenInput& open_input) {
+  TRIREME_TRY_DONE(check_runnable(with_defaults(config.model, 0)));
+  return plan_session(config, host, open_input);
 }
 
 namespace {
@@ -199,7 +223,7 @@ Status enter_epoch(const SessionOptions& given, const EpochOrder& order, Session
   options.link->progress().reach(CrashPoint::OrderTaken);
   if (options.is_first_process) options.observers = given.observers;
   if (layout != order.layout || order.ranks_on_host != ranks_on_host) {
-    TRIREME_TRY(plan, plan_session(options.config, options.host, options.open_input));
+    TRIREME_TRY(plan, plan_run(options.config, options.host, options.open_input));
     prepared.plan = std::move(plan);
   }
   if (options.is_first_process && prepared.locks.empty()) {
@@ -254,6 +278,25 @@ Status check_resumed(const SessionOptions& options, const RunPlan& plan) {
   return Done{};
 }
 
+// Refuses a Prometheus file or port that cannot be used. It is called before the folder of the run
+// is made.
+Status check_prometheus(const SessionOptions& options) {
+  const RunSection& run = options.config.run;
+  if (!options.is_first_process || options.order) return Done{};
+  const auto folder = std::filesystem::path(run.prometheus_file).parent_path();
+  std::error_code ignored;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
+    return usage(
+        fmt::format("run.prometheus_file = \"{}\": there is no folder {}; make it, or "
+                    "choose another file",
+                    run.prometheus_file, folder.string()));
+  }
+  if (run.prometheus_port == 0) return Done{};
+  const auto server =
+      MetricsServer::listen(run.prometheus_host, run.prometheus_port, [] { return std::string(); });
+  return server.ok() ? Status(Done{}) : Status(server.error());
+}
+
 void show_phase(const SessionOptions& options, RankPhase phase) {
   if (options.link != nullptr) options.link->progress().enter(phase, steady_now_ns());
 }
@@ -269,11 +312,12 @@ Result<SessionResult> run_session(const SessionOptions& given) {
   if (!options.is_first_process) options.observers.clear();
   TRIREME_TRY_DONE(check_out_dir(options));
   TRIREME_TRY(choice, choose_kernels(options.config.run.isa));
-  TRIREME_TRY(plan, plan_session(options.config, options.host, options.open_input));
+  TRIREME_TRY(plan, plan_run(options.config, options.host, options.open_input));
   // Opens the data first, so that data errors are reported before a folder is made.
   TRIREME_TRY_DONE(open_session_data(options.config, plan.model.vocab_size, options.open_input));
   TRIREME_TRY_DONE(check_resumed(options, plan));
   TRIREME_TRY_DONE(check_launched(options));
+  TRIREME_TRY_DONE(check_prometheus(options));
   TRIREME_TRY(locks, hold_unless_gone(options));
   // Checks again, because another run may have used the folder in the meantime.
   TRIREME_TRY_DONE(check_out_dir(options));

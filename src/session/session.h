@@ -40,8 +40,9 @@ struct SessionOptions {
   std::vector<RunObserver*> observers;
   bool is_first_process = true;  // of the processes of one launcher; it checks and locks out_dir
   std::optional<TcpPlace> place = {};  // of a rank that an agent has started (run.backend = "tcp")
-  // Of a rank whose agent can start another epoch after a failure. Such a session ends only if the
-  // run is over, if this rank itself has failed, or if the agent wants it to end.
+  // The link to an agent that can start another epoch after a failure; null: there is none. With
+  // it, the session ends only if the run is over, if this rank itself has failed, or if the agent
+  // wants it to end.
   const RankLink* link = nullptr;
   // A folder in the host's memory for the checkpoints of checkpoint.memory_every, which outlives
   // the ranks; "": there is none.
@@ -77,6 +78,10 @@ struct SessionResult {
   std::vector<FileLock> locks;  // locks on its folders; keep them while writing there
 };
 
+// Refuses a folder that another process uses, and for a fresh run one that is not empty. A launcher
+// asks before it starts the ranks.
+Status check_run_folder(const std::string& folder, ResumeMode resume);
+
 // Gives a rank its place in a later epoch than the first, and lets it resume from what the job has
 // saved.
 void take_order(const EpochOrder& order, SessionOptions& options);
@@ -87,5 +92,10 @@ Result<SessionResult> run_session(const SessionOptions& options);
 // size.
 Result<RunPlan> plan_session(const RunConfig& config, HostFacts host,
                              const OpenInput& open_input = {});
+
+// The same for a command that runs it. Refuses a model that is only priced (check_runnable), before
+// it says that the model needs too much memory.
+Result<RunPlan> plan_run(const RunConfig& config, const HostFacts& host,
+                         const OpenInput& open_input = {});
 
 }  // namespace trireme

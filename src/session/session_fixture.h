@@ -6,9 +6,13 @@
 
 #include <atomic>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
+#include "base/json_text.h"
 #include "session/session.h"
 
 namespace trireme {
@@ -40,9 +44,11 @@ class SessionTest : public testing::Test {
     return config;
   }
 
-  // Returns the reports of all steps of the session.
+  // Returns the reports of all steps of the session. `checkpoint` is that of ResumeMode::Path.
   std::vector<StepReport> reports_of(const RunConfig& config, const std::string& folder,
-                                     ResumeMode resume = ResumeMode::Fresh) const {
+                                     ResumeMode resume = ResumeMode::Fresh,
+                                     const std::string& checkpoint = "",
+                                     const OpenInput& open_input = {}) const {
     class Reports : public RunObserver {
      public:
       void on_step(const StepReport& report) override { values.push_back(report); }
@@ -54,11 +60,24 @@ class SessionTest : public testing::Test {
     const Result<SessionResult> result = run_session({.config = config,
                                                       .out_dir = (root_ / folder).string(),
                                                       .resume = resume,
+                                                      .resume_path = checkpoint,
                                                       .host = host,
                                                       .stop_signals = no_signals,
-                                                      .observers = {&reports}});
+                                                      .observers = {&reports},
+                                                      .open_input = open_input});
     EXPECT_TRUE(result.ok()) << result.error().message;
     return reports.values;
+  }
+
+  // Returns the lines of one event in the metrics of a run.
+  std::vector<nlohmann::json> lines_of(const std::string& folder, const std::string& event) const {
+    std::vector<nlohmann::json> lines;
+    std::istringstream text(*read_text_file(path(folder) + "/metrics.jsonl"));
+    for (std::string line; std::getline(text, line);) {
+      auto json = parse_json(line);
+      if (json.value("event", "") == event) lines.push_back(std::move(json));
+    }
+    return lines;
   }
 
   // The run has these reports with dp and ZeRO-3, with pp, and if it stops after step 3 and resumes

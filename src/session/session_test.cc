@@ -113,6 +113,30 @@ TEST_F(Session, TheOpsOfTheFirstStepsStandBesideTheirPrices) {
   }
 }
 
+// The actions of a pair take turns while their transfers travel. What one waits for in the turn of
+// the other is time of neither.
+TEST_F(Session, NoOpOfAPairTakesLessThanNoTime) {
+  RunConfig config = tiny_run(ComputeChoice::Fp32, 8);
+  config.model.layers = 4;
+  config.model.family = ModelFamily::Moe;
+  config.model.experts = 4;
+  config.model.top_k = 2;
+  config.batch.global_sequences = 16;
+  config.parallel.dp = 2;
+  config.parallel.ep = 2;
+  config.parallel.pp = 2;
+  config.parallel.schedule = ScheduleKind::Dualpipe;
+  config.parallel.pair = true;
+  ASSERT_TRUE(outcome_of(config, "run").result.ok());
+  const auto summary = parse_json(text_of("run/summary.json"));
+  ASSERT_FALSE(summary.at("ops").empty());
+  for (const auto& op : summary.at("ops")) {
+    for (const auto& half_s : op.at("measured_halves_s")) {
+      EXPECT_GE(half_s.get<double>(), 0.0) << op;
+    }
+  }
+}
+
 // In the files of all ranks together, no stage ends a forward pass before the stage in front of it.
 TEST_F(Session, TracesOfAllRanksShareOneClockAndHaveTheirNumbers) {
   RunConfig config = tiny_run(ComputeChoice::Fp32, 5);
@@ -158,13 +182,26 @@ TEST_F(Session, AFolderIsUsedByOneRunAtATime) {
     std::function<void()> intrude_;
   };
   const RunConfig config = tiny_run(ComputeChoice::Fp32, 3);
-  std::string refusal;
+  std::vector<std::string> refusals;
+  const auto refuse = [&](const Error* error) {
+    refusals.push_back(error == nullptr ? "none" : error->message);
+  };
   Intruder intruder([&] {
-    const Outcome second = outcome_of(config, "run", ResumeMode::Auto);
-    refusal = second.result.ok() ? "none" : second.result.error().message;
+    for (const ResumeMode resume : {ResumeMode::Auto, ResumeMode::Fresh}) {
+      const Outcome second = outcome_of(config, "run", resume);
+      refuse(second.result.ok() ? nullptr : &second.result.error());
+      const Status checked = check_run_folder(path("run"), resume);
+      refuse(checked.ok() ? nullptr : &checked.error());
+    }
   });
   EXPECT_TRUE(outcome_of(config, "run", ResumeMode::Fresh, &intruder).result.ok());
-  EXPECT_NE(refusal.find("is in use by another run"), std::string::npos) << refusal;
+  EXPECT_EQ(refusals.size(), 4u);
+  for (const std::string& refusal : refusals) {
+    EXPECT_NE(refusal.find("is in use by another run"), std::string::npos) << refusal;
+  }
+  EXPECT_TRUE(check_run_folder(path("run"), ResumeMode::Auto).ok());
+  EXPECT_NE(check_run_folder(path("run"), ResumeMode::Fresh).error().message.find("not empty"),
+            std::string::npos);
   EXPECT_FALSE(fs::exists(path("run/.lock")));
 }
 
@@ -313,6 +350,14 @@ TEST_F(Session, ARunThatCannotSaveItsLastStepDoesNotSayThatItDid) {
               std::string::npos)
         << outcome.result.error().message;
   }
+}
+
+TEST_F(Session, MetricsHaveTheNameOfTheFolderOfTheRunAlsoIfASlashEndsIt) {
+  fs::create_directories(root_);
+  RunConfig config = tiny_run(ComputeChoice::Fp32, 1);
+  config.run.prometheus_file = path("metrics.prom");
+  ASSERT_TRUE(outcome_of(config, "demo/").result.ok());
+  EXPECT_NE(text_of("metrics.prom").find("{run=\"demo\""), std::string::npos);
 }
 
 // The keys of a model that may change when its run resumes. Every other key decides what the

@@ -161,24 +161,7 @@ TEST_F(StoreSession, ResumesFromACheckpointInAStore) {
   }
   store.lose(1);
   const auto resumed = [&](const std::string& from, const std::string& out) {
-    class Reports : public RunObserver {
-     public:
-      void on_step(const StepReport& report) override { values.push_back(report); }
-      std::vector<StepReport> values;
-    } reports;
-    const std::atomic<int> no_signals = 0;
-    HostFacts host;
-    host.num_cores = 2;
-    const Result<SessionResult> result = run_session({.config = config,
-                                                      .out_dir = path(out),
-                                                      .resume = ResumeMode::Path,
-                                                      .resume_path = from,
-                                                      .host = host,
-                                                      .stop_signals = no_signals,
-                                                      .observers = {&reports},
-                                                      .open_input = inputs_of(store)});
-    EXPECT_TRUE(result.ok()) << result.error().message;
-    return reports.values;
+    return reports_of(config, out, ResumeMode::Path, from, inputs_of(store));
   };
   const std::vector<StepReport> want = resumed(folder, "local");
   const std::vector<StepReport> got = resumed("store://test/kept", "stored");

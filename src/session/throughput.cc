@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "base/order_statistics.h"
+#include "base/philox.h"
 #include "comm/world.h"
 #include "compile/this_machine.h"
+#include "data/image_source.h"
 #include "data/synthetic_source.h"
 #include "device/host.h"
 #include "kernels/ceilings.h"
@@ -43,9 +45,8 @@ OpComparison ops_of(const RunPlan& plan, const Engine& engine, const ComputeCeil
 
 // Runs on every rank; rank 0 fills in the result.
 void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
-                  const LrSchedule& schedule, const StepCounts& counts, int64_t begin_ns,
-                  Throughput& result) {
-  const SyntheticSource source(plan.config.run.seed, plan.model.vocab_size);
+                  const TokenSource& source, const LrSchedule& schedule, const StepCounts& counts,
+                  int64_t begin_ns, Throughput& result) {
   Engine engine(plan, world, *choice.kernels, source);
   engine.init_params(plan.config.run.seed);
   const bool reports = world.rank() == 0;
@@ -84,6 +85,28 @@ void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
   result.arena_peak_bytes = engine.peak_bytes();
 }
 
+// Returns a few images of random bytes. They are held in memory, because a step would otherwise
+// spend much of its time on generating images.
+std::shared_ptr<const ImageSet> random_images(const ModelSpec& model, uint64_t seed) {
+  constexpr int64_t kImages = 64;
+  const ImageExtents extents{model.image_size, model.image_size, model.image_channels};
+  const RngKey key = rng_key(seed, "throughput.images");
+  std::vector<uint8_t> pixels(size_t(kImages * extents.bytes()));
+  for (size_t i = 0; i < pixels.size(); ++i) {
+    pixels[i] = uint8_t(philox(key, counter_of(0, i))[0]);
+  }
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < kImages; ++i) labels.push_back(int32_t(i % model.vocab_size));
+  return std::make_shared<HeldImages>(extents, model.vocab_size, std::move(pixels),
+                                      std::move(labels));
+}
+
+// Returns generated tokens or images, whatever data the configuration names.
+std::unique_ptr<TokenSource> generated_source(const ModelSpec& model, uint64_t seed) {
+  if (!model.reads_images()) return std::make_unique<SyntheticSource>(seed, model.vocab_size);
+  return std::make_unique<ImageSource>(random_images(model, seed), seed, ImageAugmentation{});
+}
+
 }  // namespace
 
 Result<Throughput> measure_throughput(const RunConfig& config, const HostFacts& host,
@@ -96,12 +119,14 @@ Result<Throughput> measure_throughput(const RunConfig& config, const HostFacts& 
     TRIREME_TRY(vocab_size, data_vocab_size(config, open_input));
     facts.data_vocab_size = vocab_size;
   }
+  TRIREME_TRY_DONE(check_runnable(with_defaults(config.model, 0)));
   TRIREME_TRY(plan, make_plan(config, facts));
   const LrSchedule schedule(config.optim, config.run.steps);
+  const auto source = generated_source(plan.model, plan.config.run.seed);
   Throughput result;
   run_ranks(plan.num_ranks(), {.timeout_s = config.run.comm_timeout_s}, [&](World& world) {
-    measure_rank(world, plan, choice, schedule, {num_warmup, num_steps, times_ops}, begin_ns,
-                 result);
+    measure_rank(world, plan, choice, *source, schedule, {num_warmup, num_steps, times_ops},
+                 begin_ns, result);
   });
   result.median_step_s = upper_median(result.step_seconds);
   result.tokens_per_s = double(plan.tokens_per_step()) / result.median_step_s;

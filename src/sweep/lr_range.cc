@@ -73,7 +73,7 @@ std::vector<double> smoothed_losses(const TrialCurve& curve, int64_t total_steps
   std::vector<double> smoothed;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t side = std::min({half, i, count - 1 - i});
-    smoothed.push_back(curve.mean_loss(i + side + 1, 2 * side + 1));
+    smoothed.push_back(curve.mean_loss(curve.first_step() + i + side, 2 * side + 1));
   }
   return smoothed;
 }
@@ -84,7 +84,7 @@ LrFinding find_lr(const TrialCurve& curve, int64_t total_steps) {
   LrFinding finding;
   const size_t end = diverged_at(smoothed, curve.losses(), half);
   if (end < curve.losses().size()) {
-    finding.diverged_step = int64_t(end) + 1;
+    finding.diverged_step = curve.first_step() + int64_t(end);
     finding.diverged_lr = curve.lrs()[end];
   }
   if (!falls_beyond_noise(smoothed, curve.losses(), end)) return finding;

@@ -21,7 +21,7 @@ MedianRule::MedianRule(int64_t total_steps, double grace)
 std::vector<double> MedianRule::losses_at_rungs(const TrialCurve& curve) const {
   std::vector<double> losses;
   for (const int64_t step : rungs_) {
-    if (step > curve.num_steps()) break;
+    if (step > curve.last_step()) break;
     losses.push_back(curve.mean_loss(step, window_));
   }
   return losses;
@@ -35,7 +35,7 @@ std::optional<size_t> MedianRule::hopeless_rung(
       if (rung < one.size() && std::isfinite(one[rung])) others.push_back(one[rung]);
     }
     if (others.size() < kLeastFormer) continue;
-    // Of two middle losses the worse one counts, so that in doubt a trial goes on.
+    // If two losses are in the middle, the worse one counts, so that in doubt a trial continues.
     if (!(losses[rung] <= upper_median(std::move(others)))) return rung;
   }
   return std::nullopt;

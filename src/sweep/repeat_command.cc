@@ -32,8 +32,8 @@ std::string set_options(const SweepSpec& spec, const SweepPoint& point) {
   return text;
 }
 
-std::string repeat_command(const SweepRecord& record, size_t index) {
-  std::string text = "trireme train";
+std::string repeat_command(const SweepRecord& record, size_t index, std::string_view program) {
+  std::string text = shell_word(program) + " train";
   for (const std::string& file : record.spec.files) text += " " + shell_word(file);
   for (const std::string& one : record.spec.overrides) text += " --set " + shell_word(one);
   if (!record.spec.resume.empty()) text += " --resume " + shell_word(record.spec.resume);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
@@ -36,9 +37,9 @@ Json thinned(const std::vector<double>& xs, const std::vector<double>& ys, size_
   return points;
 }
 
-std::vector<double> steps_of(size_t count) {
+std::vector<double> steps_of(int64_t first, size_t count) {
   std::vector<double> steps(count);
-  for (size_t i = 0; i < count; ++i) steps[i] = double(i + 1);
+  for (size_t i = 0; i < count; ++i) steps[i] = double(first) + double(i);
   return steps;
 }
 
@@ -49,7 +50,8 @@ Json trial_view(const SweepRecord& record, size_t index, const TrialCurve& curve
   const bool was_decided =
       trial.state == TrialState::Stopped || trial.state == TrialState::Diverged;
   std::vector<double> losses = curve.losses();
-  if (was_decided && losses.size() > size_t(trial.steps)) losses.resize(size_t(trial.steps));
+  const auto judged = size_t(std::max<int64_t>(0, trial.steps - curve.first_step() + 1));
+  if (was_decided && losses.size() > judged) losses.resize(judged);
   Json validations = Json::array();
   for (const TrialCurve::Validation& one : curve.validations()) {
     const bool is_judged = !was_decided || one.step <= trial.steps;
@@ -64,7 +66,7 @@ Json trial_view(const SweepRecord& record, size_t index, const TrialCurve& curve
           {"val_step", trial.val_step},
           {"reason", trial.reason},
           {"set", set_options(record.spec, trial.point)},
-          {"curve", thinned(steps_of(losses.size()), losses, most)},
+          {"curve", thinned(steps_of(curve.first_step(), losses.size()), losses, most)},
           {"validations", std::move(validations)}};
 }
 
@@ -151,10 +153,18 @@ Json facts_of(const SweepRecord& record) {
   return facts;
 }
 
+// Returns the lines of a shell that train the best trial again, from any folder.
+std::string repeat_lines(const SweepRecord& record, size_t best, const SweepPlace& place) {
+  const std::string command = repeat_command(record, best, place.program);
+  if (command.empty()) return "";
+  return fmt::format("cd {}\n{} --out {}", shell_word(place.started_in), command,
+                     shell_word(place.folder + "-best"));
+}
+
 }  // namespace
 
 std::string sweep_page(const SweepRecord& record, const std::vector<TrialCurve>& curves,
-                       const std::string& name) {
+                       const SweepPlace& place) {
   const SweepSpec& spec = record.spec;
   Json trials = Json::array(), keys = Json::array();
   for (size_t i = 0; i < record.trials.size(); ++i) {
@@ -163,14 +173,14 @@ std::string sweep_page(const SweepRecord& record, const std::vector<TrialCurve>&
   for (const SweptKey& key : spec.keys) keys.push_back(key_view(key));
   const std::optional<size_t> best = record.best();
   const bool has_range = spec.lr_range.has_value();
-  Json view = {{"name", name},
+  Json view = {{"name", std::filesystem::path(place.folder).filename().string()},
                {"subtitle", subtitle_of(record)},
                {"facts", facts_of(record)},
                {"keys", std::move(keys)},
                {"trials", std::move(trials)},
                {"ranking", record.ranking()},
                {"best", best ? Json(*best) : Json(nullptr)},
-               {"repeat", best || has_range ? repeat_command(record, best.value_or(0)) : ""},
+               {"repeat", best || has_range ? repeat_lines(record, best.value_or(0), place) : ""},
                {"range", has_range ? range_view(record, curves.front()) : Json(nullptr)}};
   if (spec.stops_early && spec.total_steps > 0) {
     const MedianRule rule(spec.total_steps, spec.grace);

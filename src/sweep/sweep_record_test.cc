@@ -151,15 +151,18 @@ TEST(SweepRecord, TheBestIsRepeatedByACommandThatAShellReads) {
   record.spec.resume = "my model";
   EXPECT_NE(repeat_command(record, 0).find(" --set run.steps=200 --resume 'my model' --set optim"),
             std::string::npos);
+  EXPECT_EQ(repeat_command(record, 0, "/my tools/trireme").find("'/my tools/trireme' train 'my"),
+            0u);
   EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
   EXPECT_EQ(shell_word(""), "''");
 }
 
 TEST(SweepPage, NoTextEndsItsScript) {
   const SweepRecord record = ended_record();
-  const std::string page =
-      sweep_page(record, std::vector<TrialCurve>(record.trials.size()), "a </script> b");
-  const std::string empty_page = sweep_page(record_of({"optim.lr=1"}), {TrialCurve()}, "x");
+  const std::string page = sweep_page(record, std::vector<TrialCurve>(record.trials.size()),
+                                      {"/runs/a </script> b", "/bin/trireme", "/"});
+  const std::string empty_page =
+      sweep_page(record_of({"optim.lr=1"}), {TrialCurve()}, {"/x", "/bin/trireme", "/"});
   const auto count = [](const std::string& text) {
     size_t ends = 0;
     for (size_t at = text.find("</script"); at != text.npos; at = text.find("</script", at + 1)) {
@@ -168,6 +171,14 @@ TEST(SweepPage, NoTextEndsItsScript) {
     return ends;
   };
   EXPECT_EQ(count(page), count(empty_page));
+}
+
+TEST(SweepPage, ItsCommandRunsFromAnyFolder) {
+  const SweepRecord record = ended_record();
+  const std::string page = sweep_page(record, std::vector<TrialCurve>(record.trials.size()),
+                                      {"/runs/best of", "/my tools/trireme", "/work"});
+  EXPECT_NE(page.find("cd /work\\n'/my tools/trireme' train "), std::string::npos);
+  EXPECT_NE(page.find(" --out '/runs/best of-best'"), std::string::npos);
 }
 
 }  // namespace

@@ -13,6 +13,8 @@
 namespace trireme {
 namespace {
 
+// No run has more steps, and products of them with small numbers do not overflow.
+constexpr int64_t kMostFirstStep = int64_t{1} << 40;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 double number_or_unknown(const nlohmann::json& line, const char* key) {
@@ -26,8 +28,10 @@ void add_line(const nlohmann::json& line, int64_t last_step, TrialCurve& curve) 
   if (event == line.end() || step == line.end() || !step->is_number_integer()) return;
   const auto number = step->get<int64_t>();
   if (number > last_step) return;
-  // A trial writes every step; text of others may name any.
-  if (*event == "train" && number >= 1 && number <= curve.num_steps() + 1) {
+  // A trial writes every step from its first one on; text of others may name any.
+  const bool is_first = curve.losses().empty();
+  const bool may_follow = is_first ? number <= kMostFirstStep : number <= curve.last_step() + 1;
+  if (*event == "train" && number >= 1 && may_follow) {
     curve.add_step(number, number_or_unknown(line, "loss"), number_or_unknown(line, "lr"));
   }
   if (*event == "eval") curve.add_validation(number, number_or_unknown(line, "val_loss"));
@@ -36,8 +40,9 @@ void add_line(const nlohmann::json& line, int64_t last_step, TrialCurve& curve) 
 }  // namespace
 
 void TrialCurve::add_step(int64_t step, double loss, double lr) {
-  losses_.resize(size_t(step - 1), kUnknown);
-  lrs_.resize(size_t(step - 1), kUnknown);
+  if (losses_.empty() || step < first_step_) first_step_ = step;
+  losses_.resize(size_t(step - first_step_), kUnknown);
+  lrs_.resize(size_t(step - first_step_), kUnknown);
   losses_.push_back(std::isfinite(loss) ? loss : kUnknown);
   lrs_.push_back(lr);
   std::erase_if(validations_, [step](const Validation& one) { return one.step >= step; });
@@ -55,7 +60,7 @@ TrialCurve::Validation TrialCurve::best_validation(int64_t last_step) const {
 }
 
 double TrialCurve::mean_loss(int64_t step, int64_t window) const {
-  const int64_t end = std::min(step, num_steps());
+  const int64_t end = std::min(step, last_step()) - first_step_ + 1;
   const int64_t begin = std::max<int64_t>(0, end - window);
   double sum = 0.0;
   for (int64_t i = begin; i < end; ++i) sum += losses_[size_t(i)];

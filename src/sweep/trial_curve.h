@@ -18,12 +18,18 @@ class TrialCurve {
     double loss = 0.0;
   };
 
-  // `step` counts from 1. A step that comes again, after a rollback, replaces all from it on.
+  // The first step may be any: a trial that begins with the weights of a checkpoint counts from its
+  // step. A step that comes again, after a rollback, replaces all from it on.
   void add_step(int64_t step, double loss, double lr);
   void add_validation(int64_t step, double loss);
 
-  int64_t num_steps() const { return int64_t(losses_.size()); }
-  // Losses of steps 1 to num_steps(); not a number where the loss is unknown or not finite.
+  int64_t first_step() const { return first_step_; }
+  // 0 if there is none.
+  int64_t last_step() const {
+    return losses_.empty() ? 0 : first_step_ + int64_t(losses_.size()) - 1;
+  }
+  // Losses of steps first_step() to last_step(); not a number where the loss is unknown or not
+  // finite.
   const std::vector<double>& losses() const { return losses_; }
   const std::vector<double>& lrs() const { return lrs_; }
   const std::vector<Validation>& validations() const { return validations_; }
@@ -34,6 +40,7 @@ class TrialCurve {
   double mean_loss(int64_t step, int64_t window) const;
 
  private:
+  int64_t first_step_ = 1;
   std::vector<double> losses_, lrs_;
   std::vector<Validation> validations_;
 };

@@ -16,7 +16,7 @@ int64_t first_lost_step(const TrialCurve& curve) {
   const std::vector<double>& losses = curve.losses();
   const auto lost = std::find_if_not(losses.begin(), losses.end(),
                                      [](double loss) { return std::isfinite(loss); });
-  return lost == losses.end() ? 0 : lost - losses.begin() + 1;
+  return lost == losses.end() ? 0 : curve.first_step() + (lost - losses.begin());
 }
 
 // A range test that has diverged has shown what it can show.
@@ -52,7 +52,7 @@ std::optional<TrialVerdict> verdict_of(const TrialCurve& curve, const TrialRules
 }
 
 bool may_decide(const TrialCurve& curve, const TrialRules& rules) {
-  const int64_t step = curve.num_steps();
+  const int64_t step = curve.last_step();
   if (step == 0) return false;
   if (!std::isfinite(curve.losses().back())) return true;
   if (rules.is_range_test) return step % MedianRule(rules.total_steps, 0.0).window() == 0;
@@ -64,7 +64,7 @@ void conclude_trial(const TrialCurve& curve, const TrialRules& rules,
                     const std::optional<TrialVerdict>& verdict, SweepTrial& trial) {
   trial.state = verdict ? verdict->state : TrialState::Finished;
   trial.reason = verdict ? verdict->reason : "";
-  trial.steps = verdict ? verdict->step : curve.num_steps();
+  trial.steps = verdict ? verdict->step : curve.last_step();
   trial.loss.reset();
   trial.val_loss.reset();
   trial.val_step = 0;

@@ -134,7 +134,7 @@ TEST(TrialCurve, ReadsWhatARunHasRecorded) {
       "nonsense\n[1]\n"
       "{\"event\":\"eval\",\"step\":3,\"val_loss\":6.25}\n"
       "{\"event\":\"train\",\"step\":3,\"lo");
-  EXPECT_EQ(curve.num_steps(), 2);
+  EXPECT_EQ(curve.last_step(), 2);
   EXPECT_EQ(curve.losses()[0], 5.5);
   EXPECT_TRUE(std::isnan(curve.losses()[1]));
   EXPECT_EQ(curve.lrs()[1], 0.002);
@@ -142,11 +142,43 @@ TEST(TrialCurve, ReadsWhatARunHasRecorded) {
   EXPECT_EQ(curve.best_validation(1).step, 0);
 }
 
+// A trial that begins with the weights of a checkpoint has no losses of the steps before.
+TEST(Verdict, ATrialMayBeginAtAnyStep) {
+  for (const int64_t first : {1, 2, 13, 150}) {
+    TrialCurve later;
+    std::string text;
+    for (int64_t step = first; step < first + 40; ++step) {
+      const double loss = 3.0 - 0.01 * double(step - first);
+      later.add_step(step, loss, 1e-3);
+      text +=
+          fmt::format("{{\"event\":\"train\",\"step\":{},\"loss\":{},\"lr\":0.001}}\n", step, loss);
+    }
+    const TrialCurve read = parse_trial_curve(text);
+    for (const TrialCurve& curve : {later, read}) {
+      EXPECT_EQ(curve.first_step(), first);
+      EXPECT_EQ(curve.last_step(), first + 39);
+      EXPECT_EQ(curve.losses(), later.losses());
+      EXPECT_FALSE(verdict_of(curve, {.total_steps = first + 39}));
+      EXPECT_DOUBLE_EQ(curve.mean_loss(first + 39, 1), 3.0 - 0.39);
+      EXPECT_DOUBLE_EQ(curve.mean_loss(first + 1, 40), 3.0 - 0.005);
+      EXPECT_TRUE(std::isnan(curve.mean_loss(first - 1, 10)));
+      SweepTrial trial;
+      conclude_trial(curve, {.total_steps = first + 39}, std::nullopt, trial);
+      EXPECT_EQ(trial.steps, first + 39);
+      EXPECT_TRUE(trial.loss);
+    }
+    later.add_step(first + 40, std::nan(""), 1e-3);
+    const auto lost = verdict_of(later, {.total_steps = first + 60});
+    ASSERT_TRUE(lost);
+    EXPECT_EQ(lost->step, first + 40);
+  }
+}
+
 TEST(TrialCurve, AStepThatComesAgainReplacesAllBehindIt) {
   TrialCurve curve = falling(1.0, 10);
   curve.add_validation(10, 3.0);
   curve.add_step(5, 4.0, 1e-3);
-  EXPECT_EQ(curve.num_steps(), 5);
+  EXPECT_EQ(curve.last_step(), 5);
   EXPECT_EQ(curve.losses().back(), 4.0);
   EXPECT_TRUE(curve.validations().empty());
 }

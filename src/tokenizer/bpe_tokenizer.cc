@@ -86,6 +86,7 @@ bool has_gpt2_form(const BpeVocabulary& vocabulary) {
   const size_t size = vocabulary.tokens.size();
   if (vocabulary.merges_by_rank || vocabulary.whole_words ||
       vocabulary.pre_tokenizer != PreTokenizer::Gpt2 || !vocabulary.added.empty() ||
+      !vocabulary.stripping.empty() ||
       size != BpeTokenizer::kNumBytes + vocabulary.merges.size() + 1 ||
       vocabulary.special != std::vector<int32_t>{static_cast<int32_t>(size - 1)} ||
       vocabulary.tokens.back() != kEndOfText) {
@@ -123,6 +124,7 @@ Result<BpeTokenizer> BpeTokenizer::make(BpeVocabulary vocabulary) {
   tokenizer.begin_of_text_ = vocabulary.begin_of_text;
   tokenizer.post_processor_ = std::move(vocabulary.post_processor);
   tokenizer.added_ = std::move(vocabulary.added);
+  tokenizer.stripping_ = std::move(vocabulary.stripping);
   for (const std::string& token : vocabulary.tokens) {
     if (token.empty()) return damaged(fmt::format("token {} is empty", tokenizer.vocab_size()));
     if (token.size() > kGreatestTokenBytes)
@@ -131,6 +133,7 @@ Result<BpeTokenizer> BpeTokenizer::make(BpeVocabulary vocabulary) {
   }
   TRIREME_TRY_DONE(tokenizer.add_added_tokens());
   TRIREME_TRY_DONE(tokenizer.add_numbers_of_bytes());
+  TRIREME_TRY_DONE(tokenizer.check_stripping_tokens());
   if (tokenizer.merges_by_rank_) TRIREME_TRY_DONE(tokenizer.add_merges_by_rank());
   tokenizer.merges_ = std::move(vocabulary.merges);
   for (size_t rank = 0; rank < tokenizer.merges_.size(); ++rank) {
@@ -170,6 +173,18 @@ Status BpeTokenizer::add_added_tokens() {
           "added token {} does not exist, is special or is not in ascending order", token));
     }
     (added_[i].is_first ? first_matches_ : matches_).add(piece(token), token);
+  }
+  return Done{};
+}
+
+Status BpeTokenizer::check_stripping_tokens() const {
+  for (size_t i = 0; i < stripping_.size(); ++i) {
+    const int32_t token = stripping_[i].token;
+    const bool is_sound = std::binary_search(special_.begin(), special_.end(), token) &&
+                          (i == 0 || stripping_[i - 1].token < token);
+    if (is_sound) continue;
+    return damaged(
+        fmt::format("stripping token {} is no special token or is not in ascending order", token));
   }
   return Done{};
 }
@@ -339,6 +354,9 @@ uint64_t BpeTokenizer::hash() const {
   hash = hash64(std::as_bytes(std::span(special_)), hash);
   for (const AddedToken added : added_) {
     hash = hash64(fmt::format("added.{}.{}", added.token, added.is_first), hash);
+  }
+  for (const StrippingToken strip : stripping_) {
+    hash = hash64(fmt::format("stripping.{}.{}.{}", strip.token, strip.lstrip, strip.rstrip), hash);
   }
   return hash64(std::as_bytes(std::span(merges_)), hash);
 }

@@ -27,10 +27,11 @@ struct BpeMerge {
 struct BpeVocabulary {
   // [token] its bytes, or the text of a special or added token.
   std::vector<std::string> tokens;
-  std::vector<int32_t> special;   // ascending; text is never encoded to these
-  std::vector<AddedToken> added;  // ascending; none of them is special
-  int32_t end_of_text = 0;        // one of the special tokens
-  std::vector<BpeMerge> merges;   // in order of priority; their results must be tokens
+  std::vector<int32_t> special;           // ascending; text is never encoded to these
+  std::vector<AddedToken> added;          // ascending; none of them is special
+  std::vector<StrippingToken> stripping;  // ascending; all of them are special
+  int32_t end_of_text = 0;                // one of the special tokens
+  std::vector<BpeMerge> merges;           // in order of priority; their results must be tokens
   // Instead of merges (tiktoken): two tokens merge if together they are a token; the smallest
   // resulting number merges first.
   bool merges_by_rank = false;
@@ -62,6 +63,7 @@ class BpeTokenizer : public Tokenizer {
   int64_t vocab_size() const override { return static_cast<int64_t>(begins_.size()) - 1; }
   int32_t end_of_text() const override { return end_of_text_; }
   std::vector<int32_t> special_tokens() const override { return special_; }
+  std::vector<StrippingToken> stripping_tokens() const override { return stripping_; }
   std::vector<AddedToken> added_tokens() const override { return added_; }
   Status append_tokens(std::string_view text, WordCache& cache,
                        std::vector<int32_t>& tokens) const override;
@@ -91,6 +93,7 @@ class BpeTokenizer : public Tokenizer {
   void add_token(std::string_view bytes);
   Status add_merge(size_t rank);
   Status add_added_tokens();
+  Status check_stripping_tokens() const;
   Status add_numbers_of_bytes();
   Status add_merges_by_rank();
   Status append_words(std::string_view text, WordCache& cache, std::vector<int32_t>& tokens) const;
@@ -105,6 +108,7 @@ class BpeTokenizer : public Tokenizer {
   // Number of each token that is not special; see make().
   std::unordered_map<std::string, int32_t> numbers_;
   std::vector<int32_t> special_;
+  std::vector<StrippingToken> stripping_;
   std::vector<AddedToken> added_;
   TextMatches first_matches_;  // added tokens with is_first
   TextMatches matches_;        // the other added tokens

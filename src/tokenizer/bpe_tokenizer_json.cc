@@ -77,6 +77,17 @@ std::vector<AddedToken> added_member(const json& object) {
   return added;
 }
 
+std::vector<StrippingToken> stripping_member(const json& object) {
+  std::vector<StrippingToken> stripping;
+  if (!object.contains("stripping")) return stripping;
+  for (const json& token : list_member(object, "stripping")) {
+    if (!token.is_object()) throw FieldError{"\"stripping\" has an entry that is not an object"};
+    stripping.push_back({token_number(member(token, "token"), "\"stripping\""),
+                         flag_member(token, "lstrip"), flag_member(token, "rstrip")});
+  }
+  return stripping;
+}
+
 std::string post_processor_member(const json& object) {
   if (!object.contains("post_processor")) return "";
   const json& value = object["post_processor"];
@@ -96,6 +107,7 @@ BpeVocabulary read_vocabulary(const json& object) {
   }
   std::unordered_set<int32_t> unspelled(vocabulary.special.begin(), vocabulary.special.end());
   vocabulary.added = added_member(object);
+  vocabulary.stripping = stripping_member(object);
   for (const AddedToken added : vocabulary.added) unspelled.insert(added.token);
   if (object.contains("begin_of_text")) {
     vocabulary.begin_of_text = token_number(object["begin_of_text"], "\"begin_of_text\"");
@@ -158,6 +170,12 @@ std::string BpeTokenizer::to_json() const {
   if (!added_.empty()) {
     fields += print_list("added", added_, [](AddedToken added) {
       return fmt::format("{{\"token\": {}, \"first\": {}}}", added.token, added.is_first);
+    });
+  }
+  if (!stripping_.empty()) {
+    fields += print_list("stripping", stripping_, [](StrippingToken strip) {
+      return fmt::format("{{\"token\": {}, \"lstrip\": {}, \"rstrip\": {}}}", strip.token,
+                         strip.lstrip, strip.rstrip);
     });
   }
   std::vector<std::string> tokens;

@@ -118,6 +118,7 @@ Result<BpeTokenizer> VocabularyBuilder::finish(const ForeignTokenizerOptions& op
     }
     vocabulary.tokens.push_back(*bytes);
   }
+  for (const auto& [number, strip] : stripping_) vocabulary.stripping.push_back(strip);
   TRIREME_TRY(end_of_text, find_end_of_text(special_, options.end_of_text));
   vocabulary.end_of_text = end_of_text;
   return BpeTokenizer::make(std::move(vocabulary));

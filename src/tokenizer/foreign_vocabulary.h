@@ -23,6 +23,8 @@ class VocabularyBuilder {
   // An error if the number already has another text.
   Status add(const std::string& spelling, int64_t number);
   Status add_special(const std::string& text, int64_t number);
+  // Makes a special token strip white space; see StrippingToken.
+  void strip(StrippingToken token) { stripping_.emplace(token.token, token); }
   // Adds an added token; see AddedToken for is_first.
   Status add_added(const std::string& text, int64_t number, bool is_first);
   // `left` and `right` are spellings of added tokens.
@@ -49,6 +51,7 @@ class VocabularyBuilder {
   // [number] the text of a special token, and the properties of an added token.
   std::map<int64_t, std::string> special_;
   std::map<int64_t, AddedToken> added_;
+  std::map<int32_t, StrippingToken> stripping_;
   std::string post_processor_;
   std::vector<BpeMerge> merges_;
 };

@@ -142,13 +142,16 @@ void read_merges(const json& merges, VocabularyBuilder& builder) {
 }
 
 // Adds a token of added_tokens, which is special unless it says "special": false. Refuses the flags
-// of other added tokens that would change where they are found.
+// of other added tokens that would change where they are found, or lose white space of every text.
 void read_added_token(const json& token, VocabularyBuilder& builder) {
   const std::string content = word(token, "content");
   if (content.empty()) fail("added_tokens: a token without content");
   const int64_t number = number_of(member_or_null(token, "id"), "added_tokens");
   if (flag(token, "special", true)) {
     must(builder.add_special(content, number));
+    const StrippingToken strip{int32_t(number), flag(token, "lstrip", false),
+                               flag(token, "rstrip", false)};
+    if (strip.lstrip || strip.rstrip) builder.strip(strip);
     return;
   }
   for (const char* key : {"single_word", "lstrip", "rstrip"}) {

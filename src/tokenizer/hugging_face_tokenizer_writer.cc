@@ -55,6 +55,10 @@ ordered_json added_tokens_of(const SpelledTokenizer& spelled) {
   for (const int32_t token : spelled.special) {
     by_number[token] = added_token(spelled, token, true, true);
   }
+  for (const StrippingToken strip : spelled.stripping) {
+    by_number[strip.token]["lstrip"] = strip.lstrip;
+    by_number[strip.token]["rstrip"] = strip.rstrip;
+  }
   for (const AddedToken added : spelled.added) {
     by_number[added.token] = added_token(spelled, added.token, false, added.is_first);
   }
@@ -109,8 +113,9 @@ Status write_hugging_face_tokenizer(const Tokenizer& tokenizer, int64_t seq_len,
   ordered_json special = {{"eos_token", end_of_text}};
   if (spelled.begin_of_text) special["bos_token"] = begin_of_text;
   TRIREME_TRY_DONE(write_file_atomically(folder + "/special_tokens_map.json", text_of(special)));
-  const bool is_complete_without_json =
-      !spelled.whole_words && spelled.added.empty() && spelled.pre_tokenizer == PreTokenizer::Gpt2;
+  const bool is_complete_without_json = !spelled.whole_words && spelled.added.empty() &&
+                                        spelled.stripping.empty() &&
+                                        spelled.pre_tokenizer == PreTokenizer::Gpt2;
   if (!is_complete_without_json) return Done{};
   std::string merges = "#version: 0.2\n";
   for (const std::string& merge : spelled.merges) merges += merge + "\n";

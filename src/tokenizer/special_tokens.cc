@@ -1,10 +1,14 @@
 #include "tokenizer/special_tokens.h"
 
+#include <map>
+
 namespace trireme {
 
 SpecialTokenEncoder::SpecialTokenEncoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
+  std::map<int32_t, StrippingToken> stripping;
+  for (const StrippingToken strip : tokenizer.stripping_tokens()) stripping[strip.token] = strip;
   for (const int32_t token : tokenizer.special_tokens()) {
-    special_.add(tokenizer.piece(token), token);
+    special_.add(tokenizer.piece(token), token, stripping[token]);
   }
   // These are searched for together with special tokens; the longest match counts.
   for (const AddedToken added : tokenizer.added_tokens()) {

@@ -11,7 +11,8 @@
 namespace trireme {
 
 // Encodes texts in which the characters of a special token stand for that token, as in a chat
-// template. From left to right, the longest special token at each place counts.
+// template. From left to right, the longest special token at each place counts, and takes the white
+// space beside it with it if it is a StrippingToken.
 class SpecialTokenEncoder {
  public:
   explicit SpecialTokenEncoder(const Tokenizer& tokenizer);

@@ -51,6 +51,7 @@ Result<SpelledTokenizer> spell(const Tokenizer& tokenizer) {
   }
   spelled.special = tokenizer.special_tokens();
   spelled.added = tokenizer.added_tokens();
+  spelled.stripping = tokenizer.stripping_tokens();
   // In our own tokenizers, as in GPT-2, one token both ends and begins a text.
   if (bpe == nullptr || bpe->is_gpt2()) spelled.begin_of_text = spelled.end_of_text;
   if (bpe != nullptr) {
@@ -95,6 +96,7 @@ Result<BpeTokenizer> tokenizer_of(const SpelledTokenizer& spelled) {
     TRIREME_TRY_DONE(builder.add_added(spelled.tokens[static_cast<size_t>(added.token)],
                                        added.token, added.is_first));
   }
+  for (const StrippingToken strip : spelled.stripping) builder.strip(strip);
   builder.keep_post_processor(spelled.post_processor);
   for (const std::string& merge : spelled.merges) TRIREME_TRY_DONE(builder.add_merge_line(merge));
   if (spelled.end_of_text < 0 || spelled.end_of_text >= size) {

@@ -12,9 +12,10 @@ namespace trireme {
 
 // A tokenizer as other programs write it: tokens spelled as GPT-2 spells bytes, merges as "a b".
 struct SpelledTokenizer {
-  std::vector<std::string> tokens;  // spelled, or the plain text of a special or added token
-  std::vector<int32_t> special;     // ascending
-  std::vector<AddedToken> added;    // ascending
+  std::vector<std::string> tokens;        // spelled, or the plain text of a special or added token
+  std::vector<int32_t> special;           // ascending
+  std::vector<AddedToken> added;          // ascending
+  std::vector<StrippingToken> stripping;  // ascending
   std::vector<std::string> merges;
   bool whole_words = false;
   PreTokenizer pre_tokenizer = PreTokenizer::Gpt2;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tokenizer/tokenizer.h"
 
 namespace trireme {
 
@@ -15,11 +17,14 @@ namespace trireme {
 // from left to right and takes the longest match at each place.
 class TextMatches {
  public:
-  void add(std::string_view text, int32_t token);  // `text` is not empty
+  // `text` is not empty. `strip` says which white space beside a match belongs to it.
+  void add(std::string_view text, int32_t token, StrippingToken strip = {});
   bool is_empty() const { return num_texts_ == 0; }
 
   // Appends the token of each match to `tokens`. Calls append(part), which returns a Status, for
-  // each part of the text before, between and after matches that is not empty.
+  // each part of the text before, between and after matches that is not empty. As in the tokenizers
+  // library, white space that belongs to a match may also contain the next match, whose token is
+  // appended, too.
   template <typename Append>
   Status split(std::string_view text, std::vector<int32_t>& tokens, Append&& append) const {
     size_t begin = 0;
@@ -29,9 +34,13 @@ class TextMatches {
         ++place;
         continue;
       }
-      if (place > begin) TRIREME_TRY_DONE(append(text.substr(begin, place - begin)));
+      const size_t end = place + match->text.size();
+      const size_t first =
+          match->strip.lstrip ? std::max(begin, begin_of_space(text, place)) : place;
+      if (first > begin) TRIREME_TRY_DONE(append(text.substr(begin, first - begin)));
       tokens.push_back(match->token);
-      begin = place += match->text.size();
+      begin = match->strip.rstrip ? end_of_space(text, end) : end;
+      place = end;
     }
     return begin < text.size() ? append(text.substr(begin)) : Status(Done{});
   }
@@ -44,7 +53,11 @@ class TextMatches {
   struct Match {
     std::string text;
     int32_t token = 0;
+    StrippingToken strip;
   };
+  // The white space that ends at `place`, and that which begins there.
+  static size_t begin_of_space(std::string_view text, size_t place);
+  static size_t end_of_space(std::string_view text, size_t place);
   // Returns the longest match at the start of `text`, or null.
   const Match* find_at(std::string_view text) const;
 

@@ -23,6 +23,15 @@ struct AddedToken {
   friend bool operator==(AddedToken, AddedToken) = default;
 };
 
+// A special token that takes the white space beside its text with it: lstrip that to its left,
+// rstrip that to its right. This white space is in no token, so decoding cannot restore it.
+struct StrippingToken {
+  int32_t token = 0;
+  bool lstrip = false;
+  bool rstrip = false;
+  friend bool operator==(StrippingToken, StrippingToken) = default;
+};
+
 // Converts text to tokens and back. It is immutable, and several threads may use it at once.
 class Tokenizer {
  public:
@@ -35,6 +44,9 @@ class Tokenizer {
 
   // Ascending. Text is encoded to them only on request (special_tokens.h).
   virtual std::vector<int32_t> special_tokens() const { return {end_of_text()}; }
+
+  // Ascending. Those of the special tokens for which lstrip or rstrip is true.
+  virtual std::vector<StrippingToken> stripping_tokens() const { return {}; }
 
   // Ascending. None of them is a special token.
   virtual std::vector<AddedToken> added_tokens() const { return {}; }

@@ -73,7 +73,7 @@ TEST(Tokenizer, MessagesNameThePlace) {
   const std::string head = R"({"format":"trireme tokenizer","version":1,"vocab_size":258,)"
                            R"("checksum":"0000000000000000",)";
   EXPECT_NE(message_of("").find("empty"), std::string::npos);
-  EXPECT_NE(message_of("{").find("line 1, column 2"), std::string::npos);
+  EXPECT_NE(message_of("{").find("column 2"), std::string::npos);
   EXPECT_NE(message_of("[]").find("trireme tokenizer train"), std::string::npos);
   EXPECT_NE(message_of(R"({"version":"1.0","model":{"type":"BPE"}})").find("pre_tokenizer"),
             std::string::npos);

@@ -73,12 +73,13 @@ function xScale(values, log, count) {
     return {at: x => Math.log(x / low) / Math.log(ratio), ticks,
             value: part => low * Math.pow(ratio, part)};
   }
-  const x0 = Math.min(...values), x1 = Math.max(Math.max(...values), x0 + 1e-9);
-  const step = niceStep(x1 - x0, count), ticks = [];
+  const x0 = Math.min(...values), x1 = Math.max(...values), ticks = [];
+  if (x0 === x1) return {at: () => 0.5, value: () => x0, ticks: [x0]};  // all points lie at one place
+  // Between two steps there is no step.
+  const step = Math.max(niceStep(x1 - x0, count), values.every(Number.isInteger) ? 1 : 0);
   for (let i = Math.ceil(x0 / step); i * step <= x1; i++) ticks.push(+(i * step).toPrecision(12));
-  if (ticks.length > 2 * count) ticks.length = 1;  // all points lie at one place
   // The axis ends with a number: that of the last point, in the place of a tick too close to it.
-  if (x1 - ticks.at(-1) < 0.4 * step) ticks.pop();
+  if (ticks.length && x1 - ticks.at(-1) < 0.4 * step) ticks.pop();
   ticks.push(x1);
   return {at: x => (x - x0) / (x1 - x0), value: part => x0 + part * (x1 - x0), ticks};
 }
@@ -92,7 +93,8 @@ function nearest(points, x) {
   return low > 0 && x - points[low - 1][0] < points[low][0] - x ? points[low - 1] : points[low];
 }
 
-// series: [{name, color, points, width, dash, dots, bare}]; a bare one has no line. A point may have
+// series: [{name, color, points, width, dash, dots, bare, noKey}]; a bare one has no line, one with
+// noKey is not in the legend. A point may have
 // a text behind its coordinates, which its dot shows, then a colour of its own, and whether its dot is
 // hollow. Options: wide; log: the y axis follows the
 // choice of the page; zero: it begins at 0; most: higher values are drawn there; logX; xTitle;
@@ -104,24 +106,29 @@ function chart(title, series, options = {}) {
   const log = options.log && curveChoices.y === 'log';
   const card = html('div', 'card' + (options.wide ? ' wide' : ''));
   const head = html('div', 'bar', html('h3', '', title));
-  if (series.length > 1 && !options.noLegend) for (const one of series) head.append(legendKey(one.color, one.name));
+  const keys = series.length > 1 && !options.noLegend ? series.filter(one => !one.noKey) : [];
+  head.append(...keys.map(one => legendKey(one.color, one.name)));
   const W = pictureWidth(options.wide), roomy = W > 700;
   const H = roomy ? 320 : options.wide ? 290 : 210;
   const L = 56, R = 14, T = 8, B = 34;
   const picture = svg('svg', {viewBox: `0 0 ${W} ${H}`, role: 'img', 'aria-label': title});
   card.append(head, picture);
   const all = series.flatMap(one => one.points), most = options.most ?? Infinity;
+  if (all.some(point => point[1] > most)) {
+    head.append(html('span', 'soft', `higher losses are drawn at ${numberText(most)}`));
+  }
   const outer = options.xTicks ? [-0.5, options.xTicks.length - 0.5] : [];
   const x = xScale([...all.map(point => point[0]), ...outer], options.logX, roomy ? 10 : W > 400 ? 5 : 3);
   const y = yScale(all.map(point => Math.min(most, point[1])), log, options.zero);
   const title_x = options.xTitle || xTitle[curveChoices.x];
   const X = value => L + x.at(value) * (W - L - R);
   const floor = options.noTip ? 14 : 0;  // dots stay away from the texts below
-  const Y = value => H - B - floor - y.at(Math.min(most, value)) * (H - T - B - floor);
+  const height = value => H - B - floor - y.at(value) * (H - T - B - floor);
+  const Y = value => height(Math.min(most, value));
   for (const tick of y.ticks) {
     picture.append(
-        svg('line', {x1: L, x2: W - R, y1: Y(tick), y2: Y(tick), stroke: 'var(--line)'}),
-        svg('text', {x: L - 7, y: Y(tick) + 4, 'text-anchor': 'end'}, numberText(tick)));
+        svg('line', {x1: L, x2: W - R, y1: height(tick), y2: height(tick), stroke: 'var(--line)'}),
+        svg('text', {x: L - 7, y: height(tick) + 4, 'text-anchor': 'end'}, numberText(tick)));
   }
   const ticks = (options.ticks || x.ticks).map(tick => [tick, numberText(tick)]);
   for (const [value, text] of options.xTicks || ticks) {
@@ -154,7 +161,7 @@ function chart(title, series, options = {}) {
                                   'stroke-width': one.width || 1.8, 'stroke-linejoin': 'round',
                                   ...(one.dash && {'stroke-dasharray': one.dash})}));
     }
-    if (!one.dots) continue;
+    if (!one.dots && drawn.length !== 1) continue;  // a line needs two points
     for (const p of drawn) {
       const color = p[3] || one.color;
       const dot = svg('circle', {cx: X(p[0]), cy: Y(p[1]), r: options.noTip ? 4.5 : 3.2,
@@ -203,9 +210,9 @@ function lossSeries(run, index, alone) {
             {name: 'smoothed', color: 'var(--s0)', points: smooth(losses), width: 2.2},
             {name: 'validation', color: 'var(--s1)', points: validation, dots: true}];
   }
-  return [{name: name + 'loss', color: runColor(index), points: smooth(losses)},
+  return [{name: run.name, color: runColor(index), points: smooth(losses)},
           {name: name + 'validation', color: runColor(index), points: validation, dots: true,
-           width: 1}];
+           width: 1, noKey: true}];
 }
 
 function marksOf(run) {
@@ -229,17 +236,20 @@ function marksOf(run) {
 
 function drawCurves(runs) {
   const charts = html('div', 'charts');
+  const unit = runs.every(run => countedUnit(run) === 'image') ? 'image' : 'token';
+  xTitle.tokens = unit + 's';
   const draw = () => {
     charts.replaceChildren();
     const alone = runs.length === 1;
     const add = card => { if (card) charts.append(card); };
-    add(chart('Loss (nats per token)', runs.flatMap((run, i) => lossSeries(run, i, alone)),
+    const dots = !alone && runs.some(run => run.metrics.eval.length) ? '; with dots: validation' : '';
+    add(chart(`Loss (nats per ${unit}${dots})`, runs.flatMap((run, i) => lossSeries(run, i, alone)),
               {wide: true, log: true, marks: alone ? marksOf(runs[0]) : []}));
     const simple = (title, key, options) =>
         add(chart(title, runs.map((run, i) => ({name: run.name, color: alone ? 'var(--soft)' : runColor(i),
                                                 points: pointsOf(run, run.metrics.train, key)})),
                   options));
-    simple('Tokens per second', 'tokens_per_s', {zero: true});
+    simple(`${unit === 'image' ? 'Images' : 'Tokens'} per second`, 'tokens_per_s', {zero: true});
     simple('Learning rate', 'lr', {zero: true});
     simple('Gradient norm, before clipping', 'grad_norm', {zero: true, log: true});
     simple('MFU', 'mfu', {zero: true});
@@ -252,7 +262,7 @@ function drawCurves(runs) {
     if (alone) add(expertMap(runs[0]));
   };
   const controls = html('div', 'bar', html('span', 'soft', 'over'),
-      choice('curve-x', [['step', 'steps'], ['tokens', 'tokens'], ['time', 'time']], 'step',
+      choice('curve-x', [['step', 'steps'], ['tokens', xTitle.tokens], ['time', 'time']], 'step',
              value => { curveChoices.x = value; draw(); }),
       html('span', 'soft', 'loss and norm'),
       choice('curve-y', [['linear', 'linear'], ['log', 'log']], 'linear',

@@ -17,14 +17,15 @@ function drawWhatIf(whatIf) {
     cause.option, secondsText(cause.alone_s), longer(cause.added_s)]);
   causes.push(['all together', secondsText(whatIf.step_s), longer(whatIf.added_s)]);
   const waiting = whatIf.waiting.map(group => [
-    group.who, countText(group.ranks), secondsText(group.in_layers_s),
-    secondsText(group.for_stages_s), secondsText(group.at_end_s)]);
+    group.who, countText(group.ranks), secondsText(group.in_transfers_s),
+    secondsText(group.in_layers_s), secondsText(group.for_stages_s),
+    secondsText(group.at_end_s)]);
   fill('what-if',
        html('p', '', `The step takes ${secondsText(whatIf.step_s)} instead of ` +
             `${secondsText(whatIf.undisturbed_s)}. Below, the timeline of every rank has a second ` +
             'row for it.'),
        html('div', 'card', table(['', 'step', 'longer by'], causes)),
        html('div', 'card', html('h3', '', 'What ranks wait for longer than before, in the mean'),
-            table(['', 'ranks', 'inside layers', 'for other stages', 'at the end of the step'],
-                  waiting)));
+            table(['', 'ranks', 'in transfers', 'inside layers', 'for other stages',
+                   'at the end of the step'], waiting)));
 }

@@ -86,7 +86,8 @@ function drawRecoveries(run) {
       'last step before a failure to the next step, it took ' +
       `${secondsText(medianOf(all.map(one => one.seconds)))} (median).` +
       (summary.effective != null && summary.failures ?
-       ` ${summary.redone_steps} steps were done twice, and all failures together have cost ` +
+       ` ${countOf(summary.redone_steps, 'step')} ${summary.redone_steps === 1 ? 'was' : 'were'} ` +
+       'done twice, and all failures together have cost ' +
        `${percentText(1 - summary.effective)} of the time.` : '');
   const back = all.flatMap(one => one.failures).filter(line => line.goes_back_to != null);
   const shown = all.slice(-20);

@@ -18,26 +18,28 @@ function timeTicks(low, high) {
 // A picture with its own axes. `x` and `y` are {values, log, text, title}; lines, dots and bars are
 // [{name, color, points: [[x, y]]}], bars have a `width`; marks are [{x, text}].
 function axesPlot(title, x, y, {lines = [], dots = [], bars = [], marks = []}) {
+  const W = pictureWidth(false), H = 230, L = 62, R = 16, B = 38;
+  const xs = yScale(x.values, x.log, false), X = value => L + xs.at(value) * (W - L - R);
   // Marks at the same place share a text above the picture.
   const texts = [];
   for (const mark of [...marks].sort((a, b) => a.x - b.x)) {
-    const same = texts.find(other => Math.abs(other.x / mark.x - 1) < 0.01);
+    const same = texts.find(other => Math.abs(X(other.x) - X(mark.x)) < 2);
     if (same) same.text += ', ' + mark.text;
     else texts.push({...mark});
   }
-  const W = pictureWidth(false), H = 230, L = 62, R = 16, T = 10 + 13 * texts.length, B = 38;
+  const T = 10 + 13 * texts.length;
   const card = html('div', 'card'), head = html('div', 'bar', html('h3', '', title));
   const named = [...lines, ...dots].filter(one => one.name);
   for (const one of named) head.append(legendKey(one.color, one.name));
   const picture = svg('svg', {viewBox: `0 0 ${W} ${H}`, role: 'img', 'aria-label': title});
   card.append(head, picture);
-  const xs = yScale(x.values, x.log, false), ys = yScale(y.values, y.log, y.zero);
+  const ys = yScale(y.values, y.log, y.zero);
   for (const [axis, scale] of [[x, xs], [y, ys]]) {
     if (axis.text !== longTimeText || !axis.log) continue;
     const ticks = timeTicks(Math.min(...axis.values), Math.max(...axis.values));
     if (ticks.length > 1) scale.ticks = ticks;
   }
-  const X = value => L + xs.at(value) * (W - L - R), Y = value => H - B - ys.at(value) * (H - T - B);
+  const Y = value => H - B - ys.at(value) * (H - T - B);
   for (const tick of ys.ticks) {
     picture.append(
         svg('line', {x1: L, x2: W - R, y1: Y(tick), y2: Y(tick), stroke: 'var(--line)'}),

@@ -12,6 +12,25 @@ function prepareRun(run) {
   return run;
 }
 
+// Returns the unit in which the losses and speeds of a run are counted.
+const countedUnit = run => ((run.summary || {}).model || {}).image_size ? 'image' : 'token';
+
+// A net of images has neither heads nor a vocabulary.
+function modelText(model, planned) {
+  const sizes = planned && planned.image_size ?
+      [`images of ${planned.image_size} x ${planned.image_size} with ${
+           planned.image_channels === 1 ? '1 channel' : planned.image_channels + ' channels'}`,
+       `${planned.vocab_size} classes`] :
+      [`d_model ${model.d_model}`,
+       `${model.heads} heads of ${model.head_dim || model.d_model / model.heads}` +
+           (model.kv_heads && model.kv_heads !== model.heads ? `, ${model.kv_heads} for keys and values` : ''),
+       planned ? `MLP of ${planned.d_ff}` : null,
+       model.family === 'moe' ? `${model.experts} experts, ${model.top_k} for a token` : null,
+       planned ? `vocabulary ${planned.vocab_size}` : null,
+       `context ${model.seq_len}`];
+  return [model.family, countOf(model.layers, 'layer'), ...sizes].filter(Boolean).join(', ');
+}
+
 // Returns a warning if validation got worse while the training loss fell, else null.
 function overfittingText({best, evaluation, metrics, last}) {
   if (!best || !(evaluation.val_loss > 1.01 * best.val_loss)) return null;
@@ -45,7 +64,7 @@ function keyNumbers(run) {
     ['validation loss', evaluation ? fixed(evaluation.val_loss, 4) : null],
     ['best validation loss', run.best ? `${fixed(run.best.val_loss, 4)} at step ${run.best.step}` : null],
     ['bits per byte', evaluation ? fixed(evaluation.bits_per_byte, 3) : null],
-    ['tokens per second', summary.tokens_per_s ? countText(summary.tokens_per_s) : null],
+    [countedUnit(run) + 's per second', summary.tokens_per_s ? countText(summary.tokens_per_s) : null],
     ['step (median)', summary.step_s ? secondsText(+summary.step_s.toPrecision(3)) : null],
     ['MFU', summary.mfu != null ? percentText(summary.mfu) : null],
     [summary.failures ? 'time since the last recovery' : 'training time',
@@ -68,6 +87,12 @@ function drawHead(run) {
   }
 }
 
+// The value of a key, such as "8" or, of a mixture, [{"path":"a.tok","weight":1}].
+function keyValueText(value) {
+  if (value == null) return '–';
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
 function drawComparison(runs) {
   byId('title').textContent = runs.map(run => run.name).join(' · ');
   const colored = (run, i) => {
@@ -76,11 +101,13 @@ function drawComparison(runs) {
     return head;
   };
   const numbers = runs.map(keyNumbers);
+  // "4.6 (last 4.7)" and "4.6 at step 20" may take two lines, but a number and its unit stay on one.
+  const numberCell = text => cell(/ at | \(/.test(text || '') ? 'wraps' : '', text || '–');
   const kept = numbers[0].map((_, i) => i).filter(i => numbers.some(all => all[i][1]));
   fill('comparison', html('div', 'card', table(['', ...kept.map(i => numbers[0][i][0])],
-      runs.map((run, r) => [colored(run, r), ...kept.map(i => numbers[r][i][1] || '–')]))));
+      runs.map((run, r) => [colored(run, r), ...kept.map(i => numberCell(numbers[r][i][1]))]))));
   const rows = data.differences.map(({key, values}) => [
-    key, ...values.map(value => cell('text', value == null ? '–' : String(value)))]);
+    key, ...values.map(value => cell('text', keyValueText(value)))]);
   fill('comparison', html('div', 'card', html('h3', '', 'Configuration keys that differ'),
       rows.length ? table(['key', ...runs.map(run => html('th', 'text', run.name))], rows) :
                     html('p', 'soft', 'The configurations are equal.')));
@@ -133,23 +160,16 @@ function drawModel(run) {
   if (!model) return;
   const rows = [];
   const row = (name, value) => { if (value) rows.push([name, cell('text', value)]); };
-  const width = model.head_dim || model.d_model / model.heads;
-  row('model', [`${model.family}`, `${model.layers} layers`, `d_model ${model.d_model}`,
-      `${model.heads} heads of ${width}` +
-          (model.kv_heads && model.kv_heads !== model.heads ? `, ${model.kv_heads} for keys and values` : ''),
-      summary.model ? `MLP of ${summary.model.d_ff}` : null,
-      model.family === 'moe' ? `${model.experts} experts, ${model.top_k} for a token` : null,
-      summary.model ? `vocabulary ${summary.model.vocab_size}` : null,
-      `context ${model.seq_len}`].filter(Boolean).join(', '));
+  row('model', modelText(model, summary.model));
   row('parameters', summary.params ? countText(summary.params) : null);
   for (const file of summary.data || []) {
-    row(file.use, `${file.path}: ${countText(file.tokens)} tokens, ${file.documents} documents` +
+    row(file.use, `${file.path}: ${countText(file.tokens)} tokens, ${countOf(file.documents, 'document')}` +
         (file.share == null ? '' : `, ${percentText(file.share)} of the samples`));
   }
   if (source && source.source === 'synthetic') row('training data', 'synthetic');
   const base = summary.baselines;
   if (base) {
-    const bits = nats => `${nats.toFixed(4)} nats per token` + (base.bytes_per_token ?
+    const bits = nats => `${nats.toFixed(4)} nats per ${countedUnit(run)}` + (base.bytes_per_token ?
         `, ${(nats / Math.LN2 / base.bytes_per_token).toFixed(3)} bits per byte` : '');
     row('loss of guessing', bits(base.uniform));
     if (base.unigram) row('loss of token frequencies', bits(base.unigram));
@@ -164,9 +184,10 @@ function drawModel(run) {
 function drawReproduction(run) {
   const {summary} = run;
   const ranks = (summary.ranks || []).length;
+  const peak = (summary.peak_flops || 0) / 1e9;
   const environment = Object.entries(summary.environment || {}).concat(
       summary.mfu_formula ? [['MFU', `${summary.mfu_formula}; peak_flops ${
-          countText(summary.peak_flops || 0)}FLOP/s, measured`]] : [],
+          peak < 1e4 ? peak.toFixed(1) + ' G' : (peak / 1e3).toFixed(1) + ' T'}FLOP/s, measured`]] : [],
       summary.flops_convention ? [['model FLOPs', summary.flops_convention]] : []);
   const word = text => /^[\w./+@%:=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
   const again = run.folder + '-again', program = word((summary.environment || {}).program || 'trireme');

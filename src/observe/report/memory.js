@@ -9,6 +9,7 @@ class MemoryMap {
   constructor(ranks) {
     this.tables = ranks.tables;
     this.left = 74;
+    this.legend = html('p', 'soft', '');
     this.viewport = new Viewport('memory-canvas', 'memory map of a rank', 420,
         (context, width, height, view) => this.paint(context, width, height, view), {
           both: true, least: 1e-6,
@@ -27,6 +28,7 @@ class MemoryMap {
       }
     }
     this.viewport.reset();
+    this.legend.textContent = rank.legend ? `The actions: ${rank.legend}.` : '';
   }
 
   // Canvas coordinates of the begin of an action, and of an address.
@@ -113,12 +115,13 @@ class MemoryMap {
     }
     context.textAlign = 'center';
     const shown = this.count * (view.x1 - view.x0);
-    const every = Math.max(1, Math.ceil(shown / ((width - this.left) / 58)));
+    const widest = Math.max(...this.rank.actions.map(
+        action => context.measureText(action.slice(0, 10)).width));
+    const every = Math.max(1, Math.ceil(shown / ((width - this.left) / (widest + 8))));
     for (let i = Math.max(0, Math.floor(view.x0 * this.count)); i < this.count; i += every) {
       const x = (this.toX(i) + this.toX(i + 1)) / 2;
-      if (x > this.left + 10 && x < width - 14) {
-        context.fillText(this.rank.actions[i].slice(0, 10), x, height - 9);
-      }
+      const text = this.rank.actions[i].slice(0, 10), half = context.measureText(text).width / 2;
+      if (x - half > this.left - 8 && x + half < width) context.fillText(text, x, height - 9);
     }
   }
 
@@ -168,6 +171,6 @@ function drawMemory(ranks) {
   fill('memory', html('div', 'card', controls, map.viewport.canvas),
        html('p', 'soft', 'This map shows the memory plan. Each column is an action of the program, ' +
             'each row an address. Memory without a colour is free. Use the mouse wheel to ' +
-            'zoom and drag to move.'));
+            'zoom and drag to move.'), map.legend);
   map.viewport.draw();
 }

@@ -41,6 +41,8 @@ function numberText(value) {
   if (value == null) return '–';
   return Math.abs(value) >= 1e4 ? countText(value) : String(+value.toPrecision(4));
 }
+// "1 document", "2 documents".
+const countOf = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
 const percentText = (part, digits = 1) => (100 * part).toFixed(digits) + ' %';
 // The relative error of a prediction, shown beside the measured value.
 function errorText(predicted, measured) {

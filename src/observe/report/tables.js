@@ -29,9 +29,9 @@ const partColor = name => `var(--time-${name.replace('exposed ', '')})`;
 const headOfRank = rank => rank.name || `rank ${rank.rank}`;
 
 // Stacked bars. Rows are {rank, name, parts: [[name, amount]]}, grouped by rank; `head` replaces
-// the name of the rank. `color` maps the name of a part to a colour, `text` formats an amount.
+// the name of the rank, and `total` the sum behind a bar, of which tiny parts are left out. `color` maps the name of a part to a colour, `text` formats an amount.
 function stackedBars(rows, label, color, text) {
-  const total = row => row.parts.reduce((sum, part) => sum + part[1], 0);
+  const total = row => row.total ?? row.parts.reduce((sum, part) => sum + part[1], 0);
   const longest = Math.max(...rows.map(total), 1e-12);
   const hasNames = rows.some(row => row.name);
   const headOf = row => row.head || headOfRank(row.rank);
@@ -71,9 +71,9 @@ function stackedBars(rows, label, color, text) {
 
 // Two bars per rank: predicted above measured.
 function timeBars(ranks) {
-  const rows = ranks.flatMap(rank => [
-    {rank, head: rank.name, name: 'predicted', parts: partsOf(rank.time.predicted)},
-    {rank, head: rank.name, name: 'measured', parts: partsOf(rank.time.measured)}]).filter(row => row.parts.length);
+  const rows = ranks.flatMap(rank => ['predicted', 'measured'].map(name => ({
+    rank, head: rank.name, name, parts: partsOf(rank.time[name]),
+    total: (rank.time[name] || {}).step}))).filter(row => row.parts.length);
   const names = namesOfParts(rows.map(row => row.parts));
   return [html('div', 'bar', ...names.map(name => legendKey(partColor(name), name))),
           stackedBars(rows, 'time of a step by what it was spent on', partColor, secondsText)];
