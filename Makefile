@@ -1,5 +1,5 @@
 # Two commands for a machine with Debian 12, git and make: `make demo` and `make test`.
-.PHONY: help build install test test-all demo bench reproduce fit check sbom clean
+.PHONY: help build install test test-all demo bench measure reproduce fit check sbom clean
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 export JOBS
@@ -10,6 +10,7 @@ help:
 	@echo "make build     the release program: build/trireme"
 	@echo "make install   program, manual page, completions and library below PREFIX (/usr/local)"
 	@echo "make bench     the benchmarks"
+	@echo "make measure   figures of several ranks and hosts, on a machine that nobody else uses"
 	@echo "make reproduce published training runs: measured, predicted, error"
 	@echo "make fit       the free numbers of an A100 and an H100, from measured kernels and collectives"
 	@echo "make check     layers, format, build and tests of one preset: before every commit"
@@ -45,6 +46,11 @@ demo:
 bench:
 	@tools/install_packages.sh test
 	@tools/bench.sh
+
+measure:
+	@tools/install_packages.sh test
+	@tools/install_packages.sh measure
+	@tools/measure.sh
 
 reproduce: build
 	@build/trireme reproduce

@@ -9,8 +9,8 @@ namespace trireme {
 
 // TFLOP/s of products in bf16, each of less than 0.2 ms, so that the power limit does not bind.
 // openxla/xla, xla/service/gpu/model/matmul_interpolator_data.h (commit 372d578 of
-// tensorflow/tensorflow), key sm_90: of the products there of at least four million results, those
-// in the last fifth of the file, whose order is random.
+// tensorflow/tensorflow), key sm_90: of the products there of at least four million results and at
+// least 512 rows and columns, those in the last fifth of the file, whose order is random.
 struct BurstProduct {
   int64_t count, m, n, k;
   double tflops;

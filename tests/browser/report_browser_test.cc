@@ -37,6 +37,13 @@ class ReportInABrowser : public testing::Test {
         folder();
     must_run(train + "/one");
     must_run(train + "/other --set parallel.schedule=zb_h1 --set optim.lr=0.002");
+    // One step of a net of images.
+    must_run(std::string(TRIREME_PROGRAM) + " train " + TRIREME_SOURCE +
+             "/configs/tiny-gpt2.toml --set model.family=conv_net --set model.image_size=8 " +
+             "--set model.image_channels=1 --set model.layers=1 --set model.seq_len=1 " +
+             "--set model.vocab_size=10 --set data.source=synthetic " +
+             "--set data.train= --set data.val_fraction=0.0 --set run.eval_every=0 " +
+             "--set run.steps=1 --set run.threads_per_rank=1 --out " + folder() + "/image");
     // More ranks than a page lists.
     must_run(std::string(TRIREME_PROGRAM) + " train " + TRIREME_SOURCE +
              "/configs/tiny-gpt2.toml --set run.steps=4 --set run.threads_per_rank=1 " +
@@ -142,6 +149,10 @@ TEST_F(ReportInABrowser, EverySectionHasItsContent) {
   EXPECT_NE(browser_->evaluate("document.querySelector('#attribution p').textContent")
                 .get<std::string>()
                 .find("was predicted to take"),
+            std::string::npos);
+  EXPECT_NE(browser_->evaluate("document.querySelector('#memory').textContent")
+                .get<std::string>()
+                .find("BW both gradients"),
             std::string::npos);
   look("top");
   for (const char* section : {"timeline", "attribution", "memory", "bytes"}) {
@@ -254,7 +265,41 @@ TEST_F(ReportInABrowser, ComparisonNamesWhatDiffers) {
   EXPECT_NE(text.find("optim.lr"), std::string::npos);
   EXPECT_EQ(text.find("model.layers"), std::string::npos);
   EXPECT_GE(browser_->evaluate("document.querySelectorAll('#curves svg').length").get<int>(), 4);
+  // Each run has one colour and one key, and no table is wider than the page.
+  EXPECT_EQ(browser_->evaluate("[...document.querySelector('#curves .card').querySelectorAll("
+                               "'.key')].map(key => key.textContent).join()"),
+            "one,other");
+  EXPECT_EQ(browser_->evaluate("[...document.querySelectorAll('.scroll')].filter(box => "
+                               "box.scrollWidth > box.clientWidth).length"),
+            0);
   look("comparison");
+}
+
+// A mixture of data is a list of objects.
+TEST_F(ReportInABrowser, AKeyWhoseValueIsAListIsShownAsText) {
+  open({}, "/one/comparison.html");
+  EXPECT_EQ(browser_->evaluate("keyValueText([{path: 'a.tok', weight: 2}])"),
+            R"([{"path":"a.tok","weight":2}])");
+  EXPECT_EQ(browser_->evaluate("keyValueText(8) + keyValueText(null)"), "8–");
+}
+
+// A net of images has no tokens, heads or vocabulary; and a curve of one point is a dot.
+TEST_F(ReportInABrowser, ARunOfOneStepOfImagesShowsItsPointAndItsUnits) {
+  open({}, "/image/report.html");
+  const std::string text = browser_->evaluate("document.querySelector('main').innerText");
+  EXPECT_NE(text.find("images per second"), std::string::npos) << text;
+  EXPECT_NE(text.find("nats per image"), std::string::npos) << text;
+  EXPECT_NE(text.find("images of 8 x 8 with 1 channel, 10 classes"), std::string::npos) << text;
+  for (const char* wrong : {"okens per second", "per token", "heads of", "vocabulary"}) {
+    EXPECT_EQ(text.find(wrong), std::string::npos) << wrong;
+  }
+  const std::string loss = "document.querySelector('#curves svg')";
+  EXPECT_EQ(browser_->evaluate(loss + ".querySelectorAll('circle').length"),
+            3);  // with the validation
+  EXPECT_EQ(browser_->evaluate("[..." + loss +
+                               ".querySelectorAll('text')].filter(one => "
+                               "one.textContent === '1').length"),
+            1);
 }
 
 TEST_F(ReportInABrowser, ASweepComparesItsTrials) {
@@ -433,6 +478,17 @@ TEST_F(ReportInABrowser, TheCommandsOfHowItWasRunRunFromAnotherFolder) {
   EXPECT_EQ(last_loss("/experts-again"), last_loss("/experts"));
   EXPECT_NE(last_loss("/experts").find('.'), std::string::npos);
   EXPECT_TRUE(fs::exists(folder() + "/experts-again/report.html"));
+}
+
+// The command on the page of a sweep trains its best trial again, from another folder.
+TEST_F(ReportInABrowser, TheCommandOfASweepRunsFromAnotherFolder) {
+  open({}, "/list/sweep.html");
+  const std::string commands =
+      browser_->evaluate("document.querySelector('#reproduce pre').textContent");
+  const std::string script = folder() + "/best.sh";
+  ASSERT_TRUE(write_file_atomically(script, "set -e\n" + commands + "\n").ok());
+  must_run("cd / && bash " + script);
+  EXPECT_TRUE(fs::exists(folder() + "/list-best/report.html"));
 }
 
 TEST_F(ReportInABrowser, ExpertsAreSeen) {

@@ -148,6 +148,9 @@ expect 0 data inspect large/train.tok
 expect 4 data inspect large/train.tok --verify
 said 'large/train.tok: chunk 15 (bytes 983104 to 1048639)'
 # A file that is truncated during a run ends it in the same way, and not by a signal.
+expect 2 data prepare text.txt --tokenizer byte --out large --val-fraction 0
+said 'large/train.tok exists; choose another folder'
+rm -r large
 expect 0 data prepare text.txt --tokenizer byte --out large --val-fraction 0
 "$trireme" train "$tiny" --out truncated-data "${large[@]}" --set run.steps=100000000 >out 2>err &
 trained=$!

@@ -40,9 +40,9 @@ summary() {  # WHAT
   [[ -n ${counts[4]:-} ]] || fail "$1: no repetition was hit"
 }
 
-# Makes calls fail at random with the error of the cause: either often, to hit the start of a run,
-# or rarely, to hit a later save.
-probabilities=(0.5 0.05 0.02 0.2)
+# Makes calls fail at random with the error of the cause: either mostly, so that the start of a run
+# is hit, or rarely, to hit a later save. A run survives a save that fails once.
+probabilities=(0.9 0.05 0.02 0.2)
 inject() {  # WHAT CALL ERRNO
   local what=$1 i
   declare -A counts=()

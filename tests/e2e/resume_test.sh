@@ -107,20 +107,20 @@ train bare --resume auto || { fail "resume beside checkpoints alone"; cat bare.e
 grep -q 'warning: there is no report' bare.err ||
   { fail "the missing report is not said"; cat bare.err; }
 
-# The folder of a run is moved away: said at once, not made anew, exit 4; it goes on where it is
-# now.
+# The folder of a run is moved away: that is said, and the run makes it again and trains on with the
+# same numbers. What was moved can be resumed, too.
 start moved
 wait_for_steps moved 5
 mv moved elsewhere
 wait $pid
 code=$?
-if ((code == 0)); then
-  echo "the run ended before its folder was moved"
-else
-  [[ $code == 4 ]] || { fail "exit $code instead of 4 without the run's folder"; cat moved.err; }
+[[ $code == 0 ]] || { fail "exit $code of a run whose folder was moved"; cat moved.err; }
+if [[ -e moved ]]; then
   grep -q 'moved was moved or removed' moved.err || { fail "the loss is not said"; cat moved.err; }
+  same_as_whole moved
+else
+  echo "the run ended before its folder was moved"
 fi
-[[ ! -e moved ]] || fail "the folder was made anew"
 train elsewhere --resume auto || { fail "resume of a moved run"; cat elsewhere.err; }
 same_as_whole elsewhere
 

@@ -86,7 +86,10 @@ class RunDraw {
     rest();
     config_.parallel.order = any_of<const char*>(
         {"tp,cp,pp,dp", "tp,cp,pp,dp", "tp,cp,dp,pp", "pp,dp,cp,tp", "dp,tp,pp,cp"});
-    if (is_trained_) return config_;
+    if (is_trained_) {
+      places();
+      return config_;
+    }
     const int num_changes = std::max(0, below(6) - 2);
     for (int i = 0; i < num_changes; ++i) change_a_field();
     return config_;
@@ -167,8 +170,8 @@ class RunDraw {
     model.dropout = any_of({0.0, 0.0, 0.1});
     model.rope_scaling_factor = any_of({1.0, 1.0, 8.0});
     if (model.family == ModelFamily::Moe) experts();
-    if (is_one_of(6)) adapters();
     if (is_one_of(5)) attention();
+    if (is_one_of(6)) adapters();
     const bool has_module = model.layer_scale > 0.0 && model.tied_head != model.final_norm;
     if (has_module && model.lora_rank == 0) model.mtp_depth = 1;
   }
@@ -193,9 +196,15 @@ class RunDraw {
     ModelConfig& model = config_.model;
     model.lora_rank = 1 + below(2);
     model.lora_alpha = any_of({0.0, 1.0, 3.0});
-    model.lora_targets = model.family == ModelFamily::Moe
-                             ? any_of({"q,k,v,o", "q, v"})
-                             : any_of({"all", "q,v", "o,down", "k,up"});
+    const bool has_experts = model.family == ModelFamily::Moe;
+    if (model.kv_lora_rank > 0) {
+      if (model.kv_lora_rank == 1 || model.q_lora_rank == 1) model.lora_rank = 1;
+      model.lora_targets =
+          has_experts ? any_of({"kv_a,kv_b,o", "kv_b"}) : any_of({"all", "kv_a,o", "kv_b,down"});
+      return;
+    }
+    model.lora_targets =
+        has_experts ? any_of({"q,k,v,o", "q, v"}) : any_of({"all", "q,v", "o,down", "k,up"});
   }
 
   void experts() {
@@ -217,6 +226,26 @@ class RunDraw {
     model.capacity_factor = any_of({0.0, 1.0, 1.25});
     model.z_loss = model.router == RouterType::Softmax ? any_of({0.0, 0.001}) : 0.0;
     model.balance_rate = any_of({0.0, 0.01});
+  }
+
+  // Degrees of places of the pipeline, which divide those of the mesh.
+  void places() {
+    ParallelConfig& parallel = config_.parallel;
+    if (parallel.pp == 1 || parallel.tp * parallel.dp == 1 || is_one_of(2)) return;
+    std::vector<int> tp, dp;
+    for (int place = 0; place < parallel.pp; ++place) {
+      const bool is_mirror =
+          parallel.schedule == ScheduleKind::Dualpipe && 2 * place >= parallel.pp && !is_one_of(8);
+      const size_t mirror = size_t(parallel.pp - 1 - place);
+      tp.push_back(is_mirror ? tp[mirror] : divisor_of(parallel.tp));
+      dp.push_back(is_mirror ? dp[mirror] : divisor_of(parallel.dp));
+    }
+    const auto text = [](const std::vector<int>& counts) {
+      return fmt::format("{}", fmt::join(counts, ","));
+    };
+    if (is_one_of(2)) parallel.stage_tp = text(tp);
+    if (parallel.stage_tp.empty() || is_one_of(2)) parallel.stage_dp = text(dp);
+    if (!is_one_of(8)) parallel.order = "tp,cp,dp,pp";
   }
 
   // A schedule of two directions needs many micro-batches.
