@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -38,14 +39,23 @@ class SharedStore : public testing::Test {
     std::filesystem::remove_all(root_);
   }
 
+  // An address of loopback that no other test listens at. Otherwise another one may be given the
+  // port of a server that is down and starts again.
+  static std::string own_host() {
+    const int process = getpid();
+    return fmt::format("127.{}.{}.{}", 1 + process / 65025 % 254, 1 + process / 255 % 255,
+                       process % 255);
+  }
   std::string folder_of(size_t server) const { return root_ + "/d" + std::to_string(server); }
   // Is called in the process of a server before it serves.
   virtual void in_process(size_t server) { static_cast<void>(server); }
   virtual StoreServerOptions options_of(size_t server, const std::string& join = "") const {
     std::filesystem::create_directories(folder_of(server));
-    // The port behind a free one may be that of another test.
-    StoreServerOptions options{
-        .folder = folder_of(server), .secret = "secret", .join = join, .log_listen = "127.0.0.1:0"};
+    StoreServerOptions options{.folder = folder_of(server),
+                               .listen = own_host() + ":0",
+                               .secret = "secret",
+                               .join = join,
+                               .log_listen = own_host() + ":0"};
     options.scrub = scrub_;
     options.repair = repair_;
     options.faults = faults_;

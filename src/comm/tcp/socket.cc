@@ -82,6 +82,9 @@ void set(int fd, int level, int name, int value) {
 Result<Socket> try_connect(const addrinfo& to, const std::string& address, Deadline deadline) {
   Socket made(::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!made.is_open()) return socket_error("socket", errno);
+  // The system chose a port for this end. A server may listen there nevertheless, for example one
+  // that was down when the port was chosen.
+  set(made.fd(), SOL_SOCKET, SO_REUSEADDR, 1);
   int number = 0;
   if (::connect(made.fd(), to.ai_addr, to.ai_addrlen) != 0) number = errno;
   if (number == EINPROGRESS) {
