@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "compile/run_plan.h"
@@ -67,11 +68,11 @@ void expect_the_laws(int num_layouts) {
     }
     EXPECT_EQ(problem, "") << "seed " << seed << ": " << layout;
   }
-  EXPECT_GE(schedules.size(), 8u);  // of ten
+  EXPECT_GE(schedules.size(), size_t(std::min(num_layouts / 4, 8)));  // of ten
   EXPECT_GE(num_uneven, num_layouts / 20);
 }
 
-TEST(ParityOfRandomLayouts, FortyLayoutsKeepTheLaws) { expect_the_laws(40); }
+TEST(ParityOfRandomLayouts, TwentyLayoutsKeepTheLaws) { expect_the_laws(20); }
 TEST(ParityOfRandomLayoutsInFull, ManyLayoutsKeepTheLaws) { expect_the_laws(300); }
 
 }  // namespace
