@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sched.h>
-
 #include <cstdint>
 #include <span>
 
@@ -12,9 +10,7 @@
 namespace trireme {
 
 struct WaitPolicy {
-  int spins = 4000;  // polls before it yields, about 40 us; few if ranks share cores
-  // Then it yields its core between polls for so long, before it sleeps.
-  int64_t yield_ns = 100'000;
+  int spins = 4000;  // polls before it sleeps, about 40 us; few if ranks share cores
   // Counted from the last Progress that any rank of the group has shown.
   int64_t timeout_ns = 60'000'000'000;
 };
@@ -28,9 +24,11 @@ struct WaitSubject {
   bool polls_messages = true;
 };
 
-// How the calling thread of a rank waits. It spins and yields briefly, then sleeps until a peer
-// wakes it. Every few milliseconds it checks for an abort, a peer that has left, a peer in another
-// call, and its deadline. Every failure throws CommError and aborts all ranks.
+// How the calling thread of a rank waits. It spins briefly, then sleeps until a peer wakes it. It
+// does not yield: the scheduler of Linux lets a thread that yields wait for a whole turn of every
+// other thread that wants the core, but a thread that sleeps runs soon after it is woken. Every few
+// milliseconds it checks for an abort, a peer that has left, a peer in another call, and its
+// deadline. Every failure throws CommError and aborts all ranks.
 class Waiter {
  public:
   // A wait that is not over at once is shown in `page`.
@@ -45,11 +43,6 @@ class Waiter {
       if (spin % 64 == 63 && fabric_.aborted()) break;
       __builtin_ia32_pause();
     }
-    const int64_t yield_until_ns = steady_now_ns() + policy_.yield_ns;
-    do {
-      if (ready()) return;
-      sched_yield();
-    } while (steady_now_ns() < yield_until_ns && !fabric_.aborted());
     Watch watch(*this, subject);
     Doorbell& bell = fabric_.cell(rank_).bell;
     while (true) {
