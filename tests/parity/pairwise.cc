@@ -55,16 +55,22 @@ std::vector<Selection> pairwise_cover(std::vector<Selection> choices,
     cover.push_back(choice);
   };
   const int factors = choices.empty() ? 0 : int(choices.front().size());
+  const int most = factors * (factors - 1) / 2;
+  // The number of new pairs of a choice only falls, so an older number is at least the present one.
+  // -1 once the choice has been tried.
+  std::vector<int> counts(choices.size(), most);
   // The choices with the most new pairs first.
-  for (int least = factors * (factors - 1) / 2; least > 0; --least) {
-    std::erase_if(choices, [&](const Selection& choice) {
-      if (pairs.count_new(choice) < least) return false;
-      take(choice);
-      return true;
-    });
+  for (int least = most; least > 0; --least) {
+    for (size_t i = 0; i < choices.size(); ++i) {
+      if (counts[i] < least) continue;
+      counts[i] = pairs.count_new(choices[i]);
+      if (counts[i] < least) continue;
+      take(choices[i]);
+      counts[i] = -1;
+    }
   }
-  for (const Selection& choice : choices) {
-    if (!groups.contains(group_of(choice, group))) take(choice);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (counts[i] >= 0 && !groups.contains(group_of(choices[i], group))) take(choices[i]);
   }
   return cover;
 }
