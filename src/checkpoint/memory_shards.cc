@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/align.h"
+#include "device/huge_pages.h"
 
 namespace trireme {
 namespace {
@@ -22,7 +23,6 @@ constexpr std::string_view kShardPrefix = "mapped-";
 // The system moves so many bytes at a time, by one entry of a page table, if both addresses are on
 // such a border. A huge page has as many.
 constexpr int64_t kPageTableBytes = int64_t{2} << 20;
-constexpr int kCollapsePages = 25;  // MADV_COLLAPSE since Linux 6.1, also of files in tmpfs
 
 Error memory_error(const std::string& path, const char* action) {
   return damaged(fmt::format("{}: cannot {}: {}", path, action, std::strerror(errno)));
@@ -47,7 +47,7 @@ int allocate_first_pages(int fd, int64_t bytes) {
 // for the tables that find them. Huge pages are also made faster. Systems without them refuse.
 // Returns 0 or an error number.
 int allocate_mapped(int fd, void* mapped, int64_t bytes) {
-  ::madvise(mapped, size_t(bytes / kPageTableBytes * kPageTableBytes), kCollapsePages);
+  collapse_pages(mapped, bytes);
   const int failed = ::posix_fallocate(fd, 0, bytes);
   if (failed == 0) ::madvise(mapped, size_t(bytes), MADV_POPULATE_WRITE);
   return failed;

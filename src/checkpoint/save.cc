@@ -227,8 +227,7 @@ Result<IndexPart> write_shards(const std::string& folder, int rank,
 Status finish_checkpoint(const std::string& folder, const CheckpointInfo& info,
                          std::span<const AttachedFile> attached, std::span<const IndexPart> parts,
                          const SaveOptions& options) {
-  Status status = write_index(folder, info, attached, parts, options);
-  if (status.ok()) status = sync_folder(folder, options.progress);
+  const Status status = write_index(folder, info, attached, parts, options);
   if (status.ok()) return status;
   abandon_checkpoint(folder);
   return with_context(status.error(), fmt::format("saving step {}", info.step));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -44,7 +45,7 @@ struct WorldOptions {
   CallHook call_hook;    // only for tests
 };
 
-// Memory that every rank of this host can access.
+// Memory for buffers that other ranks of this host read and write in place.
 class SharedMemory {
  public:
   virtual ~SharedMemory() = default;
@@ -54,6 +55,18 @@ class SharedMemory {
  protected:
   void* data_ = nullptr;
   int64_t bytes_ = 0;
+};
+
+// Memory of this process alone: ranks that are threads can access all of it.
+class ProcessMemory : public SharedMemory {
+ public:
+  explicit ProcessMemory(int64_t bytes) : buffer_(Buffer::allocate(std::max<int64_t>(bytes, 1))) {
+    data_ = buffer_.data();
+    bytes_ = bytes;
+  }
+
+ private:
+  Buffer buffer_;
 };
 
 // The platform of a rank: a thread of this process, or a process under MPI or of `trireme launch`.
@@ -86,16 +99,18 @@ class Backend {
   // Called by the communication thread between transfers, and once at its end.
   virtual void poll() {}
   virtual void leave_thread() {}
-  // How many polls without work the communication thread makes before it sleeps.
-  virtual int polls(bool /*operations_under_way*/) const { return spins() / 20; }
+  // How many polls without work the communication thread makes before it sleeps. Each of them takes
+  // time from a thread that trains on the same core, so there are few while all operations under
+  // way are shared ones: their peers ring the bell.
+  virtual int polls(bool /*moves_messages*/) const { return spins() / 20; }
   // Longest sleep of a communication thread. Events in shared memory wake it earlier.
-  virtual int64_t nap_ns(bool operations_under_way) const {
-    return operations_under_way ? 10'000'000 : 100'000'000;
+  virtual int64_t nap_ns(bool moves_messages) const {
+    return moves_messages ? 10'000'000 : 100'000'000;
   }
   // The communication thread sleeps until the bell rings or its nap is over. It has announced its
   // sleep, and `seen` is what announce_sleep has returned.
-  virtual void sleep(Doorbell& bell, uint32_t seen, bool operations_under_way) {
-    Fabric::sleep(bell, seen, nap_ns(operations_under_way));
+  virtual void sleep(Doorbell& bell, uint32_t seen, bool moves_messages) {
+    Fabric::sleep(bell, seen, nap_ns(moves_messages));
   }
 
   // Algorithm::Native: makes the call `repeat` times with the backend's own collective, on the

@@ -118,7 +118,10 @@ bool CommThread::drive_active() {
 
 void CommThread::nap(int idle_polls) {
   Fabric& fabric = backend_.fabric();
-  if (idle_polls < backend_.polls(!active_.empty())) {
+  const bool moves_messages = std::any_of(
+      active_.begin(), active_.end(),
+      [](const Operation* operation) { return operation->way == Operation::Way::Messages; });
+  if (idle_polls < backend_.polls(moves_messages)) {
     __builtin_ia32_pause();
     return;
   }
@@ -135,7 +138,7 @@ void CommThread::nap(int idle_polls) {
   }
   std::atomic<int64_t>& looked_ns = cell.looked_ns[1];
   looked_ns.store(0, std::memory_order_relaxed);
-  backend_.sleep(bell, seen, !active_.empty());
+  backend_.sleep(bell, seen, moves_messages);
   looked_ns.store(steady_now_ns(), std::memory_order_relaxed);
 }
 

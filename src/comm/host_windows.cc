@@ -1,10 +1,9 @@
 #include "comm/host_windows.h"
 
-#include <fmt/format.h>
-#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/check.h"
@@ -12,7 +11,17 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kWatchNs = 1'000'000;  // between two checks of the processes of this host
+class WindowMemory : public SharedMemory {
+ public:
+  WindowMemory(SharedWindow& window, void* data, int64_t bytes) : window_(window) {
+    data_ = data;
+    bytes_ = bytes;
+  }
+  ~WindowMemory() override { window_.release(data_, bytes_); }
+
+ private:
+  SharedWindow& window_;
+};
 
 }  // namespace
 
@@ -61,6 +70,14 @@ std::vector<int> HostWindows::remote_ranks() const {
   return remote;
 }
 
+std::unique_ptr<SharedMemory> HostWindows::allocate(int64_t bytes) {
+  const bool is_alone = std::none_of(mapped_.begin(), mapped_.end(),
+                                     [](const auto& window) { return window != nullptr; });
+  void* const data = is_alone ? nullptr : own_.allocate(bytes);
+  if (data == nullptr) return std::make_unique<ProcessMemory>(bytes);
+  return std::make_unique<WindowMemory>(own_, data, bytes);
+}
+
 std::unique_ptr<Fabric> HostWindows::make_fabric(int first) {
   std::vector<RankCell*> cells(mapped_.size());
   for (int r = 0; r < int(cells.size()); ++r) {
@@ -93,17 +110,8 @@ std::optional<SharedView> HostWindows::view(const GroupShape& shape, const Fault
   return view;
 }
 
-void HostWindows::watch_processes(Fabric& fabric) {
-  const int64_t now = steady_now_ns();
-  if (now - last_watch_ns_ < kWatchNs || fabric.aborted()) return;
-  last_watch_ns_ = now;
-  for (int r = 0; r < fabric.size(); ++r) {
-    if (pid_fds_[size_t(r)] < 0 || fabric.has_left(r)) continue;
-    pollfd entry{pid_fds_[size_t(r)], POLLIN, 0};
-    if (::poll(&entry, 1, 0) <= 0 || fabric.has_left(r)) continue;
-    fabric.abort(
-        r, fmt::format("rank {} has died: its process {} is gone", r, fabric.cell(r).pid.load()));
-  }
+std::unique_ptr<ProcessWatch> HostWindows::watch_processes(Fabric& fabric) {
+  return std::make_unique<ProcessWatch>(fabric, pid_fds_);
 }
 
 }  // namespace trireme

@@ -6,8 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "comm/backend.h"
 #include "comm/fabric.h"
 #include "comm/group_shape.h"
+#include "comm/process_watch.h"
 #include "comm/shared_board.h"
 #include "comm/shared_window.h"
 
@@ -42,14 +44,17 @@ class HostWindows {
   SharedWindow& own() { return own_; }
   std::vector<int> remote_ranks() const;
 
+  // Allocates a part of the own window. A process that is alone on its host gets memory of its own,
+  // because Linux gives this huge pages more willingly, and so does one whose window is full.
+  std::unique_ptr<SharedMemory> allocate(int64_t bytes);
+
   // Makes the fabric. Its header lies in the window of rank `first` of this host. Ranks of other
   // hosts have cells here that their news update (HostNews).
   std::unique_ptr<Fabric> make_fabric(int first);
   // Returns nullopt if a member of the group is on another host.
   std::optional<SharedView> view(const GroupShape& shape, const FaultHook& hook);
-  // Aborts all ranks if the process of a rank of this host has ended before the rank has left.
-  // Looks at the processes at most every millisecond.
-  void watch_processes(Fabric& fabric);
+  // Watches the processes whose windows are mapped. It must end before the fabric and this object.
+  std::unique_ptr<ProcessWatch> watch_processes(Fabric& fabric);
 
  private:
   int rank_;
@@ -57,7 +62,6 @@ class HostWindows {
   std::vector<std::unique_ptr<SharedWindow>> mapped_;  // [world rank]; null: this one or elsewhere
   std::vector<std::unique_ptr<RankCell>> remote_cells_;  // [world rank]; null: on this host
   std::vector<int> pid_fds_;                             // [world rank]; -1: none
-  int64_t last_watch_ns_ = 0;
 };
 
 }  // namespace trireme

@@ -73,9 +73,11 @@ void SharedBoard::announce() {
       return view_.window == nullptr || is_alone ||
              (data >= view_.window && data < view_.window + view_.window_bytes);
     };
-    const std::byte* second = call_.collective == Collective::AllToAll
-                                  ? reinterpret_cast<const std::byte*>(call_.counts.data())
-                                  : call_.out;
+    const std::byte* second = call_.out;
+    if (call_.collective == Collective::AllToAll) {
+      const int64_t* const counts = call_.counts.empty() ? nullptr : call_.counts.data();
+      second = reinterpret_cast<const std::byte*>(counts);
+    }
     mine.in = uint64_t(call_.in - base);
     mine.out = uint64_t(second - base);
     mine.visible =

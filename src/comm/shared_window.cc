@@ -85,7 +85,7 @@ void* SharedWindow::allocate(int64_t bytes) {
     if (begin + wanted < offset + length) free_[begin + wanted] = offset + length - begin - wanted;
     return base_ + kArenaBegin + begin;
   }
-  throw DeviceError(fmt::format("the shared window has less than {} bytes left", bytes));
+  return nullptr;
 }
 
 void SharedWindow::release(void* data, int64_t bytes) {

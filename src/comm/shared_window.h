@@ -6,7 +6,6 @@
 #include <mutex>
 #include <string>
 
-#include "comm/backend.h"
 #include "comm/fabric.h"
 #include "comm/shared_board.h"
 
@@ -52,7 +51,7 @@ class SharedWindow {
   }
   static int64_t bytes() { return kArenaBegin + WindowLayout::kArenaBytes; }
 
-  // Allocates a page-aligned part of the arena.
+  // Allocates a page-aligned part of the arena. Returns null if there is no room.
   void* allocate(int64_t bytes);
   void release(void* data, int64_t bytes);
 
@@ -69,19 +68,6 @@ class SharedWindow {
   std::byte* base_ = nullptr;
   std::mutex mutex_;
   std::map<int64_t, int64_t> free_;  // offset in the arena -> bytes
-};
-
-// Memory of the arena of this process's window.
-class WindowMemory : public SharedMemory {
- public:
-  WindowMemory(SharedWindow& window, int64_t bytes) : window_(window) {
-    data_ = window.allocate(bytes);
-    bytes_ = bytes;
-  }
-  ~WindowMemory() override { window_.release(data_, bytes_); }
-
- private:
-  SharedWindow& window_;
 };
 
 }  // namespace trireme

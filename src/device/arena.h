@@ -1,8 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-
-#include "device/buffer.h"
+#include <span>
 
 namespace trireme {
 
@@ -12,16 +12,16 @@ struct ArenaBlock {
   int64_t bytes = 0;
 };
 
-// One contiguous memory whose blocks were placed by the memory plan. It counts the live bytes, so
+// The blocks that the memory plan has placed in one contiguous memory. It counts the live bytes, so
 // that the planned peak can be compared with the measured one.
 class Arena {
  public:
-  explicit Arena(int64_t bytes);
+  explicit Arena(std::span<std::byte> memory);  // borrowed
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Writes every page once. All threads call it, each with its own part.
+  // Writes every page once, and asks for huge pages. All threads call it, each with its own part.
   void touch(int part, int num_parts);
 
   // Returns the address of a block, live or not.
@@ -32,13 +32,12 @@ class Arena {
   void acquire(ArenaBlock block);
   void release(ArenaBlock block);
 
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const { return int64_t(memory_.size()); }
   int64_t live_bytes() const { return live_; }
   int64_t peak_bytes() const { return peak_; }
 
  private:
-  Buffer buffer_;
-  int64_t bytes_ = 0;
+  std::span<std::byte> memory_;
   int64_t live_ = 0;
   int64_t peak_ = 0;
 };

@@ -5,12 +5,14 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "device/buffer.h"
 
 namespace trireme {
 namespace {
 
 TEST(Arena, CountsWhatIsLiveAndItsPeak) {
-  Arena arena(1024);
+  Buffer memory = Buffer::allocate(1024);
+  Arena arena({static_cast<std::byte*>(memory.data()), 1024});
   const ArenaBlock a{0, 512}, b{512, 512};
   arena.acquire(a);
   std::memset(arena.place(a), 1, 512);
@@ -23,7 +25,8 @@ TEST(Arena, CountsWhatIsLiveAndItsPeak) {
 }
 
 TEST(Arena, RefusesABlockOutsideItself) {
-  Arena arena(1024);
+  Buffer memory = Buffer::allocate(1024);
+  Arena arena({static_cast<std::byte*>(memory.data()), 1024});
   EXPECT_THROW(arena.acquire({1024, 64}), ContractError);
 }
 

@@ -8,12 +8,12 @@
 #include "base/align.h"
 #include "base/check.h"
 #include "base/units.h"
+#include "device/huge_pages.h"
 
 namespace trireme {
 namespace {
 
 constexpr int64_t kPageBytes = 4096;
-constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 
 }  // namespace
 

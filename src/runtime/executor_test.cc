@@ -14,6 +14,7 @@
 #include "base/allocation_count.h"
 #include "comm/local/sole_rank.h"
 #include "data/synthetic_source.h"
+#include "device/buffer.h"
 #include "kernels/kernel_table.h"
 #include "models/init.h"
 #include "program/make_schedule.h"
@@ -83,7 +84,8 @@ class Rank {
                setup.mode == AccumulateMode::Layout},
         plan_(plan_of(model, shape_, setup, order, num_microbatches, with_step)),
         team_(setup.num_threads),
-        memory_(plan_, team_),
+        arena_(Buffer::allocate(plan_.memory.arena_bytes)),
+        memory_(plan_, arena_.data(), team_),
         stream_(team_, memory_.workspace()),
         ctx_{stream_, *setup.kernels, sole_rank_.group(), sole_rank_.group(), sole_rank_.group()},
         optimizer_(optim()),
@@ -183,6 +185,7 @@ class Rank {
   StageShape shape_;
   RankPlan plan_;
   ThreadTeam team_;
+  Buffer arena_;
   RankMemory memory_;
   Stream stream_;
   Ctx ctx_;

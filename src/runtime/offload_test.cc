@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 
+#include "device/buffer.h"
 #include "memory/offload_pieces.h"
 #include "program/accumulate.h"
 #include "program/offload.h"
@@ -43,7 +44,8 @@ RankPlan rank_plan() {
 struct OffloadedRank {
   RankPlan plan = rank_plan();
   ThreadTeam team{1};
-  RankMemory memory{plan, team};
+  Buffer arena = Buffer::allocate(plan.memory.arena_bytes);
+  RankMemory memory{plan, arena.data(), team};
   std::string path =
       (fs::temp_directory_path() / ("trireme-offload-test-" + std::to_string(getpid()))).string();
   std::unique_ptr<Offload> offload = std::make_unique<Offload>(plan, memory, path, 10.0);

@@ -2,8 +2,8 @@
 
 namespace trireme {
 
-RankMemory::RankMemory(const RankPlan& plan, ThreadTeam& team)
-    : plan_(plan), arena_(plan.memory.arena_bytes) {
+RankMemory::RankMemory(const RankPlan& plan, void* memory, ThreadTeam& team)
+    : plan_(plan), arena_({static_cast<std::byte*>(memory), size_t(plan.memory.arena_bytes)}) {
   const int num_parts = 8 * team.size();
   team.parallel_for(num_parts, [&](int64_t part, int) { arena_.touch(int(part), num_parts); });
   for (size_t region = 0; region < plan.memory.regions.size(); ++region) {

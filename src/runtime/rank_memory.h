@@ -10,8 +10,8 @@ namespace trireme {
 // The arena of one rank, laid out as planned. Everything permanent is live from the start.
 class RankMemory {
  public:
-  // Reserves the arena and touches all of it with the team's threads. Borrows the plan.
-  RankMemory(const RankPlan& plan, ThreadTeam& team);
+  // Borrows the plan and memory of arena_bytes, and touches all of it with the team's threads.
+  RankMemory(const RankPlan& plan, void* memory, ThreadTeam& team);
 
   // The memory of a region, whether live or not.
   void* at(int region) const { return places_[size_t(region)]; }

@@ -139,7 +139,8 @@ class Engine {
   std::optional<TiedSum> tied_;
   CoreBinding binding_;  // must come before the threads, which inherit the binding
   ThreadTeam team_;
-  std::optional<Turns> turns_;  // absent: no actions run beside each other
+  std::optional<Turns> turns_;           // absent: no actions run beside each other
+  std::unique_ptr<SharedMemory> arena_;  // ranks of this host add up gradients in each other's
   RankMemory memory_;
   Offload offload_;
   Stream stream_;

@@ -1,40 +1,45 @@
 #!/usr/bin/env bash
-# Measures what it costs that a run survives: `trireme launch` with its watchdog, a checkpoint in
-# memory after every step and in each run one on disk beside training, against plain `trireme train`
-# of the same configuration. (On one host there is no parity, and the checks for silent corruption
-# are off by default.) The two take turns, so a machine that becomes slower changes both.
-# Each pair gives the ratio of their median steps from step 4 to the save on disk, and the time by
+# Measures what it costs that a run survives, in three ways that take turns, so that a machine that
+# becomes slower changes all of them:
+#   threads    `trireme train`: ranks are threads of one process
+#   processes  `trireme launch`: ranks are processes, with an agent and its watchdog
+#   surviving  the same with a checkpoint in memory after every step and one on disk beside training
+# (On one host there is no parity, and the checks for silent corruption are off by default.)
+# Each turn gives the ratios of their median steps from step 4 to the save on disk, and the time by
 # which this save has made the run longer: the sum of all steps, less their number times the median.
-# (Steps after it are not in the median, because writing beside them would count twice.) The
-# median ratio, with one save on disk an hour (the longest interval of checkpoint.every = "auto"),
-# is at most 1.02. Pairs in which others took more than 3 % of the cores do not count.
-# By hand. Usage: cost_of_surviving.sh TRIREME CONFIGS [PAIRS] [STEPS] [SHAPE:RANKS...]
-# Exit code 77: no pair counts.
+# (Steps after it are not in the median, because writing beside them would count twice.) With one
+# save on disk an hour (the longest interval of checkpoint.every = "auto"), the median ratio of
+# surviving to processes is at most 1.02. That of surviving to threads is printed beside it.
+# Turns in which others took more than 3 % of the cores do not count.
+# By hand. Usage: cost_of_surviving.sh TRIREME CONFIGS [TURNS] [STEPS] [SHAPE:RANKS...]
+# Exit code 77: no turn counts.
 set -uo pipefail
 trireme=$1
 configs=$2
-pairs=${3:-5}
+turns=${3:-5}
 steps=${4:-24}
 cases=("${@:5}")
 ((${#cases[@]} > 0)) ||
   cases=(6x384-8x256:1 6x384-8x256:2 gpt2-124m-1x1024:1 gpt2-124m-1x1024:2)
 . "$(dirname "$0")/job_folder.sh"
 cores=$(nproc)
+save=$((steps * 2 / 3))
 failed=0
 counted=0
 
-# runs train|launch SHAPE RANKS: prints the mean of its steps and the median of those before the
-# save in ms, and the share of the cores that others took.
+# runs WAY SHAPE RANKS: prints the mean of its steps and the median of those before the save in ms,
+# and the share of the cores that others took.
 runs() {
-  local sequences sets=(--set checkpoint.every=0)
+  local command=launch sequences sets=(--set checkpoint.every=0)
   sequences=$(sed -nE 's/^global_sequences = //p' "$configs/bench-$2.toml")
   ((sequences >= $3)) || sequences=$3
-  [[ $1 == launch ]] && sets=(--set checkpoint.memory_every=1 --set checkpoint.keep=1
-                              --set checkpoint.every=$((steps * 2 / 3)))
+  [[ $1 == threads ]] && command=train
+  [[ $1 == surviving ]] &&
+    sets=(--set checkpoint.memory_every=1 --set checkpoint.keep=1 --set checkpoint.every=$save)
   rm -rf "$folder/run"
   local before after TIMEFORMAT='%U %S'
   before=$(head -1 /proc/stat)
-  { time "$trireme" "$1" "$configs/bench-$2.toml" --ranks "$3" --set run.steps="$steps" \
+  { time "$trireme" "$command" "$configs/bench-$2.toml" --ranks "$3" --set run.steps="$steps" \
     --set run.threads_per_rank=$((cores / $3)) --set run.eval_every=0 \
     --set batch.global_sequences="$sequences" --set batch.micro_sequences=$((sequences / $3)) \
     "${sets[@]}" --out "$folder/run" >/dev/null 2>"$folder/log"; } 2>"$folder/times" ||
@@ -50,7 +55,7 @@ runs() {
     }' "$folder/times")
   grep '"event":"train"' "$folder/run/metrics.jsonl" |
     sed -E 's/.*"step":([0-9]+),.*"time":([0-9.]+).*/\1 \2/' |
-    awk -v others="$others" -v save=$((steps * 2 / 3)) '
+    awk -v others="$others" -v save=$save '
       $1 == 3 { first = last = $2 }
       $1 > 3 && $1 <= save { d[++n] = $2 - last }
       $1 > 3 { ++all; last = $2 }
@@ -67,35 +72,41 @@ runs() {
 median() {
   sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'
 }
+percent() { awk -v ratio="$1" 'BEGIN {printf "%+.2f %%", 100 * (ratio - 1)}'; }
 
+ways=(threads processes surviving)
 for case in "${cases[@]}"; do
   shape=${case%:*} ranks=${case#*:}
   : >"$folder/ratios"
-  for ((pair = 1; pair <= pairs; pair++)); do
-    order=(train launch)
-    ((pair % 2 == 0)) && order=(launch train)
-    for command in "${order[@]}"; do
-      runs "$command" "$shape" "$ranks" >"$folder/$command" || exit 1
+  : >"$folder/to_threads"
+  for ((turn = 1; turn <= turns; turn++)); do
+    for ((i = 0; i < 3; i++)); do
+      way=${ways[((i + turn) % 3)]}
+      runs "$way" "$shape" "$ranks" >"$folder/$way" || exit 1
     done
-    paste -d' ' "$folder/train" "$folder/launch" | awk -v pair="$pair" -v list="$folder/ratios" \
-      -v steps=$((steps - 3)) '{
-      disk_s = 1e-3 * steps * (($4 - $5) - ($1 - $2))
-      printf "  pair %d: train %.1f ms a step (median %.1f), launch %.1f ms (median %.1f), " \
-             "ratio of medians %.4f, the save on disk %.2f s", pair, $1, $2, $4, $5, $5 / $2, disk_s
-      if ($3 > 0.03 || $6 > 0.03) {
-        printf "; others took %.0f and %.0f %% of the cores: not counted\n", 100 * $3, 100 * $6
+    paste -d' ' "$folder/threads" "$folder/processes" "$folder/surviving" |
+      awk -v turn="$turn" -v list="$folder/ratios" -v threads="$folder/to_threads" \
+        -v steps=$((steps - 3)) '{
+      disk_s = 1e-3 * steps * (($7 - $8) - ($4 - $5))
+      printf "  turn %d: median step of threads %.1f ms, processes %.1f ms, surviving %.1f ms; " \
+             "the save on disk %.2f s", turn, $2, $5, $8, disk_s
+      if ($3 > 0.03 || $6 > 0.03 || $9 > 0.03) {
+        printf "; others took %.0f, %.0f and %.0f %% of the cores: not counted\n", 100 * $3,
+               100 * $6, 100 * $9
       } else {
         printf "\n"
-        print $5 / $2 + (disk_s > 0 ? disk_s / 3600 : 0) >>list
+        disk = disk_s > 0 ? disk_s / 3600 : 0
+        print $8 / $5 + disk >>list
+        print $8 / $2 + disk >>threads
       }
     }'
   done
   number=$(wc -l <"$folder/ratios")
-  ((number > 0)) || { echo "$shape, ranks: $ranks: no pair counts"; continue; }
+  ((number > 0)) || { echo "$shape, ranks: $ranks: no turn counts"; continue; }
   ((counted += number))
   ratio=$(median <"$folder/ratios")
-  echo "$shape, ranks: $ranks: median of $number pairs, one save on disk an hour: $(awk "BEGIN {
-    printf \"%+.2f %%\", 100 * ($ratio - 1)}")"
+  echo "$shape, ranks: $ranks: median of $number turns, one save on disk an hour:" \
+    "$(percent "$ratio") of processes, $(percent "$(median <"$folder/to_threads")") of threads"
   awk "BEGIN {exit !($ratio > 1.02)}" && { echo "FAILED: more than 2 %"; failed=1; }
 done
 ((counted > 0)) || { echo "skipped: the machine is busy"; exit 77; }

@@ -10,17 +10,6 @@
 namespace trireme {
 namespace {
 
-class HeapMemory : public SharedMemory {
- public:
-  explicit HeapMemory(int64_t bytes) : buffer_(Buffer::allocate(std::max<int64_t>(bytes, 1))) {
-    data_ = buffer_.data();
-    bytes_ = bytes;
-  }
-
- private:
-  Buffer buffer_;
-};
-
 std::vector<RankCell*> pointers(const std::vector<std::unique_ptr<RankCell>>& cells) {
   std::vector<RankCell*> result;
   for (const auto& cell : cells) result.push_back(cell.get());
@@ -81,7 +70,7 @@ std::optional<SharedView> LocalBackend::view(const GroupShape& shape) {
 }
 
 std::unique_ptr<SharedMemory> LocalBackend::allocate_shared(int64_t bytes) {
-  return std::make_unique<HeapMemory>(bytes);
+  return std::make_unique<ProcessMemory>(bytes);
 }
 
 void run_ranks(int size, const WorldOptions& options, const std::function<void(World&)>& function) {

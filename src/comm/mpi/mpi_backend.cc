@@ -113,6 +113,7 @@ void MpiBackend::make_fabric() {
   MPI_Comm_dup(MPI_COMM_WORLD, &control);
   control_ = std::make_unique<MpiControl>(control, rank_, windows_->remote_ranks(), *fabric_);
   fabric_->on_abort = [this](int rank, const Error& error) { control_->spread_abort(rank, error); };
+  processes_ = windows_->watch_processes(*fabric_);
 }
 
 std::unique_ptr<Transport> MpiBackend::connect(const GroupShape& shape) {
@@ -124,23 +125,18 @@ std::optional<SharedView> MpiBackend::view(const GroupShape& shape) {
 }
 
 std::unique_ptr<SharedMemory> MpiBackend::allocate_shared(int64_t bytes) {
-  return std::make_unique<WindowMemory>(windows_->own(), bytes);
+  return windows_->allocate(bytes);
 }
 
-// MPI makes progress only when called, so naps are short while an operation is active. If none is
-// active, polls are frequent enough for the control messages of other hosts.
-int MpiBackend::polls(bool operations_under_way) const {
-  return operations_under_way ? spins_ : 20;
+// MPI makes progress only when called, so naps are short while messages move. Else, polls are
+// frequent enough for the control messages of other hosts.
+int MpiBackend::polls(bool moves_messages) const { return moves_messages ? spins_ : 20; }
+
+int64_t MpiBackend::nap_ns(bool moves_messages) const {
+  return moves_messages ? 20'000 : 2'000'000;
 }
 
-int64_t MpiBackend::nap_ns(bool operations_under_way) const {
-  return operations_under_way ? 20'000 : 2'000'000;
-}
-
-void MpiBackend::poll() {
-  control_->poll();
-  windows_->watch_processes(*fabric_);
-}
+void MpiBackend::poll() { control_->poll(); }
 
 void MpiBackend::leave_thread() {
   if (!fabric_->aborted()) control_->say_left();

@@ -36,8 +36,8 @@ class MpiBackend : public Backend {
   std::thread start_thread(std::function<void()> body) override;
   void poll() override;
   void leave_thread() override;
-  int polls(bool operations_under_way) const override;
-  int64_t nap_ns(bool operations_under_way) const override;
+  int polls(bool moves_messages) const override;
+  int64_t nap_ns(bool moves_messages) const override;
   std::vector<double> run_native(const GroupShape& shape, const SharedBoard::Call& call,
                                  int repeat) override;
 
@@ -55,6 +55,7 @@ class MpiBackend : public Backend {
   std::unique_ptr<HostWindows> windows_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<MpiControl> control_;
+  std::unique_ptr<ProcessWatch> processes_;
 
   // The thread waits between initialise() and the call of start_thread(), which gives it its body.
   std::thread thread_;

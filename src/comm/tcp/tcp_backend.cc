@@ -22,7 +22,7 @@ constexpr double kSilenceS = 3.5;
 constexpr double kFinishS = 1.0;       // for the last messages of a rank that leaves
 constexpr double kAbortFinishS = 0.5;  // for the news that the run is over
 // The communication thread looks at events that cannot wake it so often: at the bell while it
-// waits for a socket, at the processes of this host, and at the news of other hosts.
+// waits for a socket, and at the news of other hosts.
 constexpr int64_t kSocketNapNs = 100'000;
 constexpr int64_t kIdleNapNs = 2'000'000;
 
@@ -72,6 +72,7 @@ void TcpBackend::join() {
   fabric_->on_abort = [this](int rank, const Error& error) { news_->spread_abort(rank, error); };
   std::vector<Introduction> ranks = job.ranks;
   make_links(std::move(ranks), value_or_throw(connect_peers(place_, std::move(job), deadline)));
+  processes_ = windows_.watch_processes(*fabric_);
 }
 
 // The ring of rank `of` into which rank `from` writes.
@@ -106,17 +107,19 @@ std::optional<SharedView> TcpBackend::view(const GroupShape& shape) {
 }
 
 std::unique_ptr<SharedMemory> TcpBackend::allocate_shared(int64_t bytes) {
-  return std::make_unique<WindowMemory>(windows_.own(), bytes);
+  return windows_.allocate(bytes);
 }
 
-int TcpBackend::polls(bool operations_under_way) const {
-  if (!operations_under_way) return 20;
+int TcpBackend::polls(bool moves_messages) const {
+  if (!moves_messages) return 20;
   return mailbox_->has_sockets() ? std::min(spins_, 10) : spins_;  // a poll of sockets is a call
 }
 
-int64_t TcpBackend::nap_ns(bool) const { return kIdleNapNs; }
+int64_t TcpBackend::nap_ns(bool moves_messages) const {
+  return mailbox_->has_sockets() ? kIdleNapNs : Backend::nap_ns(moves_messages);
+}
 
-void TcpBackend::sleep(Doorbell& bell, uint32_t seen, bool operations_under_way) {
+void TcpBackend::sleep(Doorbell& bell, uint32_t seen, bool moves_messages) {
   // Bytes that arrived before the sleep was announced have not rung the bell.
   if (mailbox_->poll()) {
     Fabric::cancel_sleep(bell);
@@ -124,7 +127,7 @@ void TcpBackend::sleep(Doorbell& bell, uint32_t seen, bool operations_under_way)
     mailbox_->wait_for_sockets(kSocketNapNs);
     Fabric::cancel_sleep(bell);
   } else {
-    Fabric::sleep(bell, seen, nap_ns(operations_under_way));
+    Fabric::sleep(bell, seen, nap_ns(moves_messages));
   }
 }
 
@@ -133,7 +136,6 @@ void TcpBackend::poll() {
   if (mailbox_->has_sockets()) {
     while (news_->next(message_)) mailbox_->send_news(message_);
   }
-  windows_.watch_processes(*fabric_);
 }
 
 void TcpBackend::leave_thread() {

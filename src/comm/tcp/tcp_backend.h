@@ -34,9 +34,9 @@ class TcpBackend : public Backend {
   int64_t delivery_ns() const override { return 100'000'000; }
   void poll() override;
   void leave_thread() override;
-  int polls(bool operations_under_way) const override;
-  int64_t nap_ns(bool operations_under_way) const override;
-  void sleep(Doorbell& bell, uint32_t seen, bool operations_under_way) override;
+  int polls(bool moves_messages) const override;
+  int64_t nap_ns(bool moves_messages) const override;
+  void sleep(Doorbell& bell, uint32_t seen, bool moves_messages) override;
 
  private:
   void join();
@@ -54,6 +54,7 @@ class TcpBackend : public Backend {
   std::unique_ptr<HostNews> news_;
   std::unique_ptr<Mailbox> mailbox_;
   NewsMessage message_;
+  std::unique_ptr<ProcessWatch> processes_;
 };
 
 }  // namespace trireme
