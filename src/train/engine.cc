@@ -47,18 +47,22 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
       world_(world),
       groups_(world, plan.mesh),
       rank_(std::move(rank)),
+      batch_(
+          groups_.dp().split(rank_.coords.dp / rank_.shape.batch_ranks, rank_.coords.dp, "batch")),
       binding_(world.rank(), ranks_of_this_process(plan), plan.num_threads),
       team_(plan.num_threads),
       memory_(rank_, team_),
       offload_(rank_, memory_, offload_path(plan.config.memory, folder, world.rank()),
                plan.config.run.comm_timeout_s),
       stream_(team_, memory_.workspace()),
-      ctx_{stream_, kernels, groups_.tp(), groups_.cp(), groups_.ep()},
+      ctx_{stream_, kernels, groups_.tp(), groups_.cp(), groups_.ep(), *batch_},
       optimizer_(plan.config.optim, rank_.norm_sum, plan.config.run.seed) {
   TRIREME_CHECK(rank_.position == groups_.position(), "the plan of another rank");
   if (has_pairs(rank_.program)) {
     ctx_.turns = &turns_.emplace([this] { return running_ns(ctx_); });
-    for (Group* group : {&groups_.tp(), &groups_.cp(), &groups_.ep()}) group->take_turns(*turns_);
+    for (Group* group : {&groups_.tp(), &groups_.cp(), &groups_.ep(), batch_.get()}) {
+      group->take_turns(*turns_);
+    }
   }
   if (plan.shape.compute == DType::F16) {
     loss_scale_ = {plan.config.precision.loss_scale, plan.config.precision.loss_scale_window};
@@ -103,7 +107,7 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
   }
   optimizer_.reserve(groups_.tp());
   for (const ChunkTables& chunk : rank_.chunks) {
-    reserve_moves(groups_.tp(), plan.model, chunk.stage, rank_.shape);
+    reserve_moves(groups_.tp(), *batch_, plan.model, chunk.stage, rank_.shape);
   }
   bind_owned();
   pipeline_ = std::make_unique<Pipeline>(rank_, memory_, groups_.pp(), groups_.tp(), stages_);
@@ -137,8 +141,8 @@ std::vector<OpSeconds> Engine::op_seconds() const {
 
 int64_t Engine::message_scratch_bytes() const {
   int64_t bytes = 0;
-  for (const Group* group :
-       {&world_.group(), &groups_.tp(), shards_.get(), replicas_.get(), mirror_.get()}) {
+  for (const Group* group : {&world_.group(), &groups_.tp(), batch_.get(), shards_.get(),
+                             replicas_.get(), mirror_.get()}) {
     if (group != nullptr) bytes += group->scratch_bytes();
   }
   return bytes + tied_->scratch_bytes() + pipeline_->scratch_bytes();
@@ -353,6 +357,7 @@ std::vector<std::pair<std::string, Traffic>> Engine::traffic() const {
       for (const auto* group : {&shards_, &replicas_, &expert_shards_, &expert_replicas_}) {
         traffic += (*group)->traffic();
       }
+      traffic += batch_->traffic();
       traffic += tied_->gather_traffic();
     }
     if (axis == "tp") {
