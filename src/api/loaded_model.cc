@@ -25,7 +25,7 @@ LoadedModel::LoadedModel(std::string folder, const ModelSpec& model, DType compu
       model_(model),
       params_(param_table(model, whole_model(model))),
       stream_(num_threads),
-      ctx_{stream_, best_kernels(), rank_.group(), rank_.group(), rank_.group()} {
+      ctx_{stream_, best_kernels(), rank_.group(), rank_.group(), rank_.group(), rank_.group()} {
   for (const ParamSpec& param : params_) {
     table_.add(param.name, param.shape, compute, param.adjoins_previous);
   }

@@ -66,6 +66,11 @@ Result<PlannedRun> planned_run(const RunConfig& config, const HostFacts& host,
         "the search of plans by op does not share out rows of images; leave out the strategy "
         "\"spatial\" of parallel.layers, or use --search without a value");
   }
+  if (started.model.batch_norm == NormBatch::Step) {
+    return usage(
+        "the search of plans by op prices no sums of batch norms over a step; set "
+        "model.batch_norm = \"micro_batch\"");
+  }
   if (started.model.mtp_depth > 0) {
     return usage(
         "the search of plans by op does not place the modules of multi-token prediction apart "

@@ -67,6 +67,7 @@ Calibration calibrate(const CalibrationOptions& options) {
   hardware.reduce_bytes_per_s = 1.0 / links.cost.gamma_s_per_byte;
   hardware.set_nodes(0, {links.cost.inside.alpha_s, 1.0 / links.cost.inside.beta_s_per_byte});
   hardware.background_s = links.background_s;
+  hardware.core_s_per_byte = links.core_s_per_byte;
   offload.set(1, hardware);
   result.hardware = fit_operators(hardware, measured);
   result.errors = errors_of(measured, result.hardware);

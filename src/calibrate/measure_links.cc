@@ -61,9 +61,10 @@ MeasuredLinks measure_links(int most_ranks, MeasuredOperators& measured) {
       const CommCost of_world = calibrate_comm(world);
       const double short_s = time_short_call(world);
       const double background_s = std::max(0.0, time_background_call(world) - short_s);
+      const double core_s = core_seconds_per_byte(world);
       const MeasuredOperators rows = measure_world(world);
       if (world.rank() != 0) return;
-      if (ranks == 2) links = {of_world, background_s};
+      if (ranks == 2) links = {of_world, background_s, core_s};
       for (const MeasuredCollective& row : rows.collectives) measured.collectives.push_back(row);
       for (const MeasuredMessages& row : rows.messages) measured.messages.push_back(row);
     });

@@ -1,5 +1,8 @@
 #include "comm/calibrate_comm.h"
 
+#include <time.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -125,6 +128,80 @@ double time_background_call(World& world) {
   });
 }
 
+namespace {
+
+double processor_s(clockid_t clock) {
+  timespec time = {};
+  clock_gettime(clock, &time);
+  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+}
+
+// What the threads of a process compute that call nothing: those of communication. Several ranks
+// may be threads of one process.
+class OtherThreads {
+ public:
+  explicit OtherThreads(World& world) : group_(world.group()) {
+    int64_t own = getpid();
+    std::vector<int64_t> processes(size_t(group_.size()));
+    group_.all_gather({&own, DType::I64, Shape{1}},
+                      {processes.data(), DType::I64, Shape{group_.size()}});
+    const std::vector<int>& nodes = world.node_of();
+    for (int rank = 0; rank < group_.size(); ++rank) {
+      is_here_.push_back(processes[size_t(rank)] == own &&
+                         nodes[size_t(rank)] == nodes[size_t(group_.rank())]);
+    }
+  }
+
+  // Returns the seconds of one rank while all ranks make this call.
+  template <typename Call>
+  double seconds_of(Call&& call) {
+    group_.barrier();
+    const double process_s = processor_s(CLOCK_PROCESS_CPUTIME_ID);
+    const double thread_s = processor_s(CLOCK_THREAD_CPUTIME_ID);
+    call();
+    group_.barrier();
+    const double all_s = processor_s(CLOCK_PROCESS_CPUTIME_ID) - process_s;
+    double own_s = processor_s(CLOCK_THREAD_CPUTIME_ID) - thread_s;
+    std::vector<double> of_ranks(is_here_.size());
+    group_.all_gather({&own_s, DType::F64, Shape{1}},
+                      {of_ranks.data(), DType::F64, Shape{group_.size()}});
+    double calling_s = 0.0, num_here = 0.0;
+    for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
+      calling_s += is_here_[rank] ? of_ranks[rank] : 0.0;
+      num_here += is_here_[rank] ? 1.0 : 0.0;
+    }
+    return std::max(0.0, all_s - calling_s) / num_here;
+  }
+
+ private:
+  Group& group_;
+  std::vector<bool> is_here_;  // [rank] in this process
+};
+
+}  // namespace
+
+double core_seconds_per_byte(World& world) {
+  Group& group = world.group();
+  if (group.size() == 1) return 0.0;
+  const int64_t count = kLongCount / group.size() * group.size();
+  std::vector<float> in(size_t(count), 1.0f), out(size_t(count), 1.0f);
+  OtherThreads threads(world);
+  std::vector<double> seconds;
+  repeat_together(group, [&] {
+    seconds.push_back(threads.seconds_of([&] {
+      group
+          .start({.collective = Collective::AllToAll,
+                  .in = {in.data(), DType::F32, Shape{count}},
+                  .out = {out.data(), DType::F32, Shape{count}}})
+          .wait();
+    }));
+  });
+  const double sent_bytes = double(count * 4) * (1.0 - 1.0 / group.size());
+  double per_byte = upper_median(std::move(seconds)) / sent_bytes;
+  group.broadcast({&per_byte, DType::F64, Shape{1}}, 0);
+  return per_byte;
+}
+
 int neighbours_per_node(const std::vector<int>& node_of) {
   const auto differs = [&](int node) { return node != node_of[0]; };
   const auto length = std::find_if(node_of.begin(), node_of.end(), differs) - node_of.begin();
@@ -148,7 +225,7 @@ MeasuredCalls measure_calls(World& world) {
   const bool is_one_node = std::count(nodes.begin(), nodes.end(), nodes[0]) == world.size();
   return {neighbours_per_node(nodes), link(is_one_node ? call_s : cost.inside.alpha_s, cost.inside),
           is_one_node ? LinkSpec{} : link(call_s, cost.across),
-          std::max(0.0, background_call_s - call_s)};
+          std::max(0.0, background_call_s - call_s), core_seconds_per_byte(world)};
 }
 
 }  // namespace trireme

@@ -23,12 +23,18 @@ double time_short_call(World& world);
 // The same for a call that the communication thread makes while its rank waits for it.
 double time_background_call(World& world);
 
+// Returns the seconds for which the communication threads keep a core busy per byte that a rank
+// sends in an exchange of long messages, while it receives as many: they copy it, check it and hand
+// it to the system. All ranks call it and get the same answer. 0: there is one rank.
+double core_seconds_per_byte(World& world);
+
 // The links of a world as layers see them. All numbers of a link that does not exist are 0.
 struct MeasuredCalls {
-  int ranks_per_node = 1;     // see neighbours_per_node
-  LinkSpec inside;            // a node
-  LinkSpec between;           // nodes
-  double background_s = 0.0;  // by which a call of the communication thread takes longer
+  int ranks_per_node = 1;        // see neighbours_per_node
+  LinkSpec inside;               // a node
+  LinkSpec between;              // nodes
+  double background_s = 0.0;     // by which a call of the communication thread takes longer
+  double core_s_per_byte = 0.0;  // core_seconds_per_byte
 };
 
 // Returns how many neighbouring ranks share a node: all blocks of that many ranks, but for a

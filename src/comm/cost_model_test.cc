@@ -88,6 +88,8 @@ TEST(CalibrateComm, CallsOfAWorldCostAllItsRanksTheSame) {
       EXPECT_EQ(of_rank.ranks_per_node, std::min(size, 2));
       EXPECT_EQ(of_rank.inside, calls[0].inside);
       EXPECT_EQ(of_rank.between, calls[0].between);
+      EXPECT_EQ(of_rank.core_s_per_byte, calls[0].core_s_per_byte);
+      EXPECT_GE(of_rank.core_s_per_byte, 0.0);
       for (const double number : {of_rank.inside.latency_s, of_rank.inside.bytes_per_s}) {
         EXPECT_EQ(number > 0.0, size > 1);
       }

@@ -10,18 +10,20 @@ namespace trireme {
 namespace {
 
 // In one tree of sums a kernel reads two partial sums and writes one; else a product reads what it
-// adds to. `rank` stands at the place of the stage.
+// adds to. The leaves of a micro-batch are joined likewise. `rank` stands at the place of the
+// stage.
 double grad_sums_s(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage,
                    const Hardware& hardware) {
   const double microbatches = double(plan.num_microbatches);
-  if (microbatches <= 1.0 || !hardware.practice.fuses_kernels) return 0.0;
+  const double leaves = microbatches * double(rank.shape.leaves);
+  if (leaves <= 1.0 || !hardware.practice.fuses_kernels) return 0.0;
   double elements = 0.0;
   for (const ParamSpec& param : local_param_table(plan.model, stage, rank.shape)) {
     if (param.is_trained) elements += double(param.shape.num_elements());
   }
   if (rank.zero.shards_grads()) elements /= double(rank.zero.degree);
   const double bytes = elements * double(size_of(plan.shape.grad));
-  const double sums = (microbatches - 1.0) / microbatches;
+  const double sums = (leaves - 1.0) / microbatches;
   if (plan.mode == AccumulateMode::Layout) return sums * price_memory(3.0 * bytes, 0, hardware);
   return hardware.is_processor() ? sums * bytes / hardware.matmul_bytes_per_s : 0.0;
 }

@@ -100,7 +100,8 @@ Result<RunPlan> start_plan(const RunConfig& config, const HostFacts& host) {
                                                      : std::max(1, host.num_cores / ranks_on_host);
   plan.global_sequences = sequences_of_step(config);
   plan.num_microbatches = microbatches_of_step(config);
-  plan.shape.micro_sequences = config.batch.micro_sequences;
+  plan.shape.micro_sequences = sequences_of_microbatch(config);
+  plan.shape.leaves = leaves_of_microbatch(config);
   plan.shape.compute = compute_dtype(config.precision.compute);
   plan.shape.documents = config.data.document_mask;
   plan.shape.reports_logits = config.optim.qk_clip > 0.0;

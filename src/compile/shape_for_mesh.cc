@@ -11,6 +11,8 @@ void shape_for_mesh(RunPlan& plan) {
   shape.tp = plan.mesh.tp;
   shape.cp = plan.mesh.cp;
   shape.ep = plan.mesh.ep;
+  const bool joins_ranks = plan.model.batch_norm == NormBatch::Step;
+  shape.batch_ranks = joins_ranks ? plan.mesh.dp : 1;
   shape.sequence_parallel = parallel.sequence || (plan.model.reads_images() && plan.mesh.tp > 1);
   shape.tp_overlap = parallel.tp_overlap;
   shape.context_exchange = parallel.context;

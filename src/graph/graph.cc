@@ -147,6 +147,7 @@ std::string to_string(const Graph& graph) {
                           to_string(op.change.to), op.in_pieces ? ", in pieces" : "");
     }
     if (op.slices != OpSlices{}) text += ", " + to_string(op.slices);
+    if (op.batch == NormBatch::Step) text += ", over the step";
     if (op.ahead > 0) text += fmt::format(", {} ahead", op.ahead);
     text += fused_text(graph, op) + "\n";
   }

@@ -12,6 +12,7 @@
 #include "schema/logit_side.h"
 #include "schema/mesh.h"
 #include "schema/placement.h"
+#include "schema/run_config_choices.h"
 
 namespace trireme {
 
@@ -103,7 +104,7 @@ enum class OpKind : uint8_t {
   CrossEntropy,  // joins the parts; loss of every token
   Pixels,        // bytes of images as numbers
   Convolution,   // every output pixel from a window of pixels
-  BatchNorm,     // every channel by its mean and variance over the micro-batch
+  BatchNorm,     // every channel by its mean and variance over a micro-batch or all of a step
   Pool,          // maximum or mean of a window, channel by channel
   Flatten,       // all numbers of an image side by side
   Redistribute,  // from one placement over the ranks of a mesh axis to another
@@ -165,8 +166,9 @@ struct Op {
   // fills these in, as it does the targets of every loss.
   int64_t ahead = 0;
 
-  ImageWindow window = {};  // Convolution, Pool: of one image
-  bool averages = false;    // Pool: the mean, not the maximum
+  ImageWindow window = {};                  // Convolution, Pool: of one image
+  bool averages = false;                    // Pool: the mean, not the maximum
+  NormBatch batch = NormBatch::MicroBatch;  // BatchNorm
 };
 
 // The computation of one unit of a model: the embedding, a layer or the head. Pure data. Ops stand

@@ -130,7 +130,25 @@ std::vector<std::string> GraphLabels::placement_over_ranks(ValueId value) const 
 }
 
 int GraphLabels::ranks_along(MeshAxis axis) const {
-  return axis == MeshAxis::Tp ? layout_.tp : axis == MeshAxis::Cp ? layout_.cp : layout_.ep;
+  switch (axis) {
+    case MeshAxis::Tp:
+      return layout_.tp;
+    case MeshAxis::Cp:
+      return layout_.cp;
+    case MeshAxis::Dp:
+      return layout_.batch_ranks;
+    default:
+      return layout_.ep;
+  }
+}
+
+std::string GraphLabels::gathered_sums(const Op& op) const {
+  std::vector<std::string> axes;
+  for (const MeshAxis axis : {MeshAxis::Tp, MeshAxis::Dp}) {
+    if (!gathers_sums(graph_, op, axis) || ranks_along(axis) == 1) continue;
+    axes.emplace_back(name_of(axis));
+  }
+  return axes.empty() ? "" : "gathers sums over " + joined(axes, " and ");
 }
 
 bool GraphLabels::moves_nothing(const Op& op) const {

@@ -26,6 +26,8 @@ class GraphLabels {
 
   // Whether the op is a redistribution over an axis of one rank.
   bool moves_nothing(const Op& op) const;
+  // Says over which ranks the op gathers sums, such as "gathers sums over dp"; "": over none.
+  std::string gathered_sums(const Op& op) const;
 
   // The parameters of the op that this rank holds, and how many it leaves to other ranks of ep.
   std::vector<ParamId> held_params(const Op& op) const;

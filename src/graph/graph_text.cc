@@ -45,8 +45,11 @@ std::string op_line(const Graph& graph, const GraphLabels& labels, const Op& op,
       fmt::format("    {:<{}}  {:<14}  {} -> {}", op.name, width, name_of(op.kind),
                   values_text(graph, labels, op.inputs), values_text(graph, labels, op.outputs));
   if (op.kind != OpKind::Redistribute) {
-    const std::string sums = to_string(op.slices);
-    return line + params_text(graph, labels, op) + (sums.empty() ? "" : ", ") + sums + "\n";
+    line += params_text(graph, labels, op);
+    for (const std::string& sums : {to_string(op.slices), labels.gathered_sums(op)}) {
+      line += (sums.empty() ? "" : ", ") + sums;
+    }
+    return line + "\n";
   }
   return line + fmt::format(" over {}: {} to {}{}{}\n", name_of(op.axis), to_string(op.change.from),
                             to_string(op.change.to), op.in_pieces ? ", in pieces" : "",

@@ -64,8 +64,10 @@ ValueId GraphBuilder::batch_norm(const std::string& name, ValueId x) {
   const std::vector<ParamId> params = {
       add(".gain", ParamInit::One, 0.0), add(".bias", ParamInit::Zero, 0.0),
       add(".mean", ParamInit::Zero, kRunningRate), add(".variance", ParamInit::One, kRunningRate)};
-  return add_image_op(OpKind::BatchNorm, name, x, params, over(value(x), {}),
-                      channel.front().extent);
+  const ValueId y =
+      add_image_op(OpKind::BatchNorm, name, x, params, over(value(x), {}), channel.front().extent);
+  graph_.ops.back().batch = model_.batch_norm;
+  return y;
 }
 
 ValueId GraphBuilder::pool(const std::string& name, ValueId x, const ImageWindow& window,

@@ -8,20 +8,24 @@
 
 namespace trireme {
 
-BatchNormBlocks batch_norm_blocks(const Graph& graph, const Op& op, const TokenCounts& images) {
+BatchNormBlocks batch_norm_blocks(const Graph& graph, const Op& op, const TokenCounts& images,
+                                  int batch_ranks) {
   const Value& x = graph.values[size_t(op.inputs.front())];
   const int64_t channels = x.dims.back().extent;
   BatchNormBlocks blocks;
   blocks.part_name = fmt::format("batch_norm.part_b2x{}", channels);
   blocks.sums_name = fmt::format("{}.sums_B2x{}", op.name, channels);
-  blocks.all = images.all;
+  blocks.of_tp_name = fmt::format("batch_norm.of_tp_b2x{}", channels);
+  blocks.of_tp = images.all;
+  blocks.all = batch_ranks * blocks.of_tp;
   blocks.own = x.placement.tp == Placement::shard(0) ? images.residual : images.all;
   blocks.own_rows = blocks.rows = x.inner_rows();
   if (!lies_by_rows(x)) return blocks;
   const int64_t extent = x.dims[1].extent, width = x.dims[2].extent;
   blocks.part_name = fmt::format("batch_norm.part_rows_b2x{}", channels);
   blocks.sums_name = fmt::format("{}.sums_rows_B2x{}", op.name, channels);
-  blocks.all = images.tp * images.all;
+  blocks.of_tp = images.tp * images.all;
+  blocks.all = batch_ranks * blocks.of_tp;
   blocks.own_rows = images.image_rows_of(x).count() * width;
   blocks.rows = extent / images.tp * width;
   blocks.taller = extent % images.tp * images.all;

@@ -38,7 +38,9 @@ class MoveList {
     if (is_layer && is_new) again_ = runs_again(unit);
     for (size_t i = 0; i < unit.ops.size(); ++i) {
       const Op& op = unit.ops[i];
-      if (gathers_sums(unit, op)) add_sums(unit, op, is_layer && again_[i]);
+      for (const MeshAxis axis : {MeshAxis::Tp, MeshAxis::Dp}) {
+        if (gathers_sums(unit, op, axis)) add_sums(unit, op, axis, is_layer && again_[i]);
+      }
       if (op.kind != OpKind::Redistribute || op.axis != MeshAxis::Tp) continue;
       if (unit.values[size_t(op.inputs.front())].dims.front() == Axis::SoftmaxPart) {
         add_softmax_parts(unit, op);
@@ -100,12 +102,15 @@ class MoveList {
 
   // Adds what a batch norm gathers: the moments of every block, and in its backward pass the sums
   // of gradients. The whole backward pass of the first unit is W.
-  void add_sums(const Graph& unit, const Op& op, bool is_again) {
+  void add_sums(const Graph& unit, const Op& op, MeshAxis axis, bool is_again) {
     const int64_t channels = width_of(unit.values[size_t(op.inputs.front())]);
-    const BatchNormBlocks blocks = batch_norm_blocks(unit, op, TokenCounts(shard_, shape_));
+    const BatchNormBlocks blocks =
+        batch_norm_blocks(unit, op, TokenCounts(shard_, shape_), shape_.batch_ranks);
+    const int64_t num_blocks = axis == MeshAxis::Dp ? blocks.all : blocks.of_tp;
     const TensorMove move{.tensor = unit.unit + "." + op.name + ".moments",
+                          .axis = axis,
                           .change = gather_sums(),
-                          .global = Shape{blocks.all, 2 * channels},
+                          .global = Shape{num_blocks, 2 * channels},
                           .dtype = DType::F32};
     moves_.forward.push_back(move);
     const bool is_first = !is_matrix(unit.values[size_t(unit.input)]);

@@ -217,9 +217,10 @@ bool grad_is_addend(const Op& op, const Param& param, const Strategy& over_tp) {
   return grad == kPartial || grad.kind == Placement::Kind::Shard;
 }
 
-bool gathers_sums(const Graph& graph, const Op& op) {
-  return op.kind == OpKind::BatchNorm &&
-         graph.values[size_t(op.inputs.front())].placement.tp.kind == Placement::Kind::Shard;
+bool gathers_sums(const Graph& graph, const Op& op, MeshAxis axis) {
+  if (op.kind != OpKind::BatchNorm) return false;
+  if (axis == MeshAxis::Dp) return op.batch == NormBatch::Step;
+  return graph.values[size_t(op.inputs.front())].placement.tp.kind == Placement::Kind::Shard;
 }
 
 }  // namespace trireme

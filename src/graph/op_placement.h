@@ -59,8 +59,9 @@ Placement placement_of(const Param& param);
 // True if the gradient of a parameter of the op, which every tp rank holds, is one addend of a sum
 // over these ranks.
 bool grad_is_addend(const Op& op, const Param& param, const Strategy& over_tp);
-// True if the op gathers sums over tp by itself. A batch norm does so if each rank has a part of
-// the images or of their rows, because its statistics are those of all images.
-bool gathers_sums(const Graph& graph, const Op& op);
+// True if the op gathers sums over the ranks of tp or dp by itself. A batch norm does so if each
+// rank has a part of the images of its batch, or of their rows, because its statistics are those of
+// the batch. The ranks of dp have a part each of all images of a step.
+bool gathers_sums(const Graph& graph, const Op& op, MeshAxis axis);
 
 }  // namespace trireme

@@ -342,11 +342,11 @@ class TensorLister {
     add(convolution_scratch_name(bytes), Shape{bytes}, DType::U8, Lifetime::Scratch);
   }
 
-  // Legend: B blocks of the micro-batch, C channels. W joins the moments once more, in the order of
-  // micro-batches.
+  // Legend: B blocks of the batch, b of this rank's part of it, C channels. W joins the moments
+  // once more, in the order of micro-batches.
   void add_batch_norm() {
     const int64_t C = last_extent(op_.inputs.front());
-    const BatchNormBlocks blocks = batch_norm_blocks(graph_, op_, tokens_);
+    const BatchNormBlocks blocks = batch_norm_blocks(graph_, op_, tokens_, shape_.batch_ranks);
     const Shape moments{blocks.all, 2, C};
     add(op_.name + ".moments_B2C", moments, DType::F32, Lifetime::Kept);
     for (const char* statistic : {".mean_C", ".rstd_C"}) {
@@ -354,8 +354,12 @@ class TensorLister {
     }
     add(blocks.sums_name, moments, DType::F32, Lifetime::WeightGrad);
     add(fmt::format("{}.total_2x{}", op_.name, C), Shape{2, C}, DType::F32, Lifetime::WeightGrad);
-    if (!gathers_sums(graph_, op_)) return;
-    add(blocks.part_name, Shape{blocks.own, 2, C}, DType::F32, Lifetime::Scratch);
+    const auto add_part = [&](MeshAxis over, const std::string& name, int64_t num_blocks) {
+      if (!gathers_sums(graph_, op_, over)) return;
+      add(name, Shape{num_blocks, 2, C}, DType::F32, Lifetime::Scratch);
+    };
+    add_part(MeshAxis::Tp, blocks.part_name, blocks.own);
+    add_part(MeshAxis::Dp, blocks.of_tp_name, blocks.of_tp);
   }
 
   void add_image_scratch() {

@@ -30,7 +30,8 @@ std::vector<float> logits_of(const Weights& weights, std::span<const int32_t> to
   Stream stream(team, {static_cast<std::byte*>(workspace.data()), size_t(workspace.bytes())});
   const std::vector<Isa> isas = supported_isas();
   SoleRank rank;
-  Ctx ctx{stream, isas.empty() ? reference_kernels() : cpu_kernels(isas.back()), rank.group(),
+  Ctx ctx{stream,       isas.empty() ? reference_kernels() : cpu_kernels(isas.back()),
+          rank.group(), rank.group(),
           rank.group(), rank.group()};
   ModelSpec model = weights.model();
   // Shortens the context, so that no cache for millions of positions is allocated.

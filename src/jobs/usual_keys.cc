@@ -30,6 +30,7 @@ constexpr KeyPair kUsualPairs[] = {
     {"model.width_factor", Say::Only, {}, "1", kNoImages},
     {"model.base_channels", Say::Only, {}, "0", kNoImages},
     {"model.widen_first_conv", Say::Only, {}, "true", kNoImages},
+    {"model.batch_norm", Say::Only, {}, "\"micro_batch\"", kNoImages},
     {"batch.global_tokens", Say::Code},
     {"optim.muon_momentum", Say::Tuning},
     {"optim.qk_clip", Say::Only, {}, "0.0", "no head is scaled there"},

@@ -1,6 +1,7 @@
 #include "memory/stage_tables.h"
 
 #include "base/check.h"
+#include "memory/leaf_sums.h"
 
 namespace trireme {
 namespace {
@@ -112,6 +113,7 @@ void add_activations(StageTables& tables, const StageUnits& units, const ModelSh
   add_tensors(tables, units, true);  // first: at the same place in every chunk of a rank
   add_ends(tables, units, shard, shape);
   add_tensors(tables, units, false);
+  add_leaf_sums(tables.scratch, units, shard, shape);
 }
 
 }  // namespace trireme

@@ -126,7 +126,7 @@ class WholeModel {
         workspace_(DType::U8, Shape{kWorkspaceBytesPerThread}),
         stream_(team_,
                 {static_cast<std::byte*>(workspace_.ref().data), size_t(workspace_.ref().bytes())}),
-        ctx_{stream_, kernels, rank_.group(), rank_.group(), rank_.group()},
+        ctx_{stream_, kernels, rank_.group(), rank_.group(), rank_.group(), rank_.group()},
         stage_(model, whole_model(model), shape_, tables_,
                {std::vector<void*>(size_t(units()), params_.ref().data),
                 scratch_.ref().data,

@@ -43,6 +43,34 @@ TEST(ImageStage, RecomputationSplittingAndThreadsChangeNoBit) {
   }
 }
 
+// Weights' gradients are summed leaf by leaf. Nothing else depends on the leaves.
+TEST(ImageStage, LeavesChangeTheOrderOfSumsAlone) {
+  for (const char* name : kNets) {
+    SCOPED_TRACE(name);
+    const ModelSpec model = model_of(name);
+    const auto grads_of = [&](int64_t leaves, bool split) {
+      TestStage stage(model, *all_kernels().back(), DType::F32,
+                      {.split_backward = split, .leaves = leaves});
+      stage.forward();
+      stage.backward();
+      return std::pair(stage.losses(), stage.all_grads());
+    };
+    const auto [losses, whole] = grads_of(1, false);
+    const auto [losses_by_leaf, by_leaf] = grads_of(kSequences, false);
+    EXPECT_EQ(losses_by_leaf, losses);
+    for (const auto& [param, grad] : whole) {
+      double largest = 0.0;
+      for (const float value : grad) largest = std::max(largest, std::abs(double(value)));
+      for (size_t i = 0; i < grad.size(); ++i) {
+        ASSERT_NEAR(by_leaf.at(param)[i], grad[i], 2e-5 * largest + 1e-7) << param;
+      }
+      EXPECT_TRUE(!param.ends_with(".mean") || by_leaf.at(param) == grad) << param;
+    }
+    EXPECT_NE(by_leaf, whole);
+    EXPECT_EQ(grads_of(kSequences, true).second, by_leaf);
+  }
+}
+
 // Without training, a batch norm reads its parameters and not the micro-batch.
 TEST(ImageStage, AnEvaluationDependsOnTheRunningStatistics) {
   const ModelSpec model = model_of("conv_net");

@@ -16,7 +16,8 @@ int64_t working_ns(const Ctx& ctx) {
 }  // namespace
 
 int64_t running_ns(const Ctx& ctx) {
-  return monotonic_ns() - ctx.tp.waited_ns() - ctx.cp.waited_ns() - ctx.ep.waited_ns();
+  return monotonic_ns() - ctx.tp.waited_ns() - ctx.cp.waited_ns() - ctx.ep.waited_ns() -
+         ctx.batch.waited_ns();
 }
 
 SlotMemory Stage::memory_of(const StageSlots& slots, int unit) const {
@@ -38,9 +39,10 @@ SlotMemory Stage::memory_of(const StageSlots& slots, int unit) const {
   return m;
 }
 
-void Stage::run(Ctx& ctx, const MicrobatchInfo& info, const OpBody& op, OpHalf half,
+void Stage::run(Ctx& ctx, const MicrobatchInfo& info, const Unit& unit, const Call& call,
                 const SlotMemory& m, Write write) {
-  switch (half) {
+  const OpBody& op = *unit.ops[size_t(call.op)];
+  switch (call.half) {
     case OpHalf::Forward:
       op.forward(ctx, info, m);
       break;
@@ -48,7 +50,9 @@ void Stage::run(Ctx& ctx, const MicrobatchInfo& info, const OpBody& op, OpHalf h
       op.backward_input(ctx, info, m);
       break;
     case OpHalf::WeightGrad:
-      op.backward_weight(ctx, info, m, write);
+      unit.leaf_sums[size_t(call.op)](ctx, m, [&](const SlotMemory& of_leaf) {
+        op.backward_weight(ctx, info, of_leaf, write);
+      });
       break;
   }
 }
@@ -59,9 +63,8 @@ void Stage::run(Ctx& ctx, const MicrobatchInfo& microbatch, const Unit& unit,
   info.documents = documents_of(m);
   const bool is_timed = clock_ != nullptr && info.training;
   for (const Call& call : calls) {
-    const OpBody& op = *unit.ops[size_t(call.op)];
     const int64_t begin_ns = is_timed ? working_ns(ctx) : 0;
-    run(ctx, info, op, call.half, m, write);
+    run(ctx, info, unit, call, m, write);
     if (!is_timed) continue;
     clock_->op_ns[unit.first_op + size_t(call.op)][size_t(call.half)] += working_ns(ctx) - begin_ns;
   }

@@ -9,6 +9,7 @@
 #include "graph/op_half.h"
 #include "memory/stage_tables.h"
 #include "memory/stage_units.h"
+#include "models/leaf_sums.h"
 #include "models/op_clock.h"
 #include "nn/op_body.h"
 #include "nn/router_losses.h"
@@ -108,6 +109,7 @@ class Stage {
   };
   struct Unit {
     std::vector<std::unique_ptr<OpBody>> ops;
+    std::vector<LeafSums> leaf_sums;            // [op]
     size_t first_op = 0;                        // of the ops of all units
     std::vector<Call> forward, again;           // again: what B and W need and is not stored
     std::vector<Call> evaluation;               // F without training: ops that the output needs
@@ -122,7 +124,7 @@ class Stage {
   static void order_calls(const UnitKind& kind, bool is_first, bool rows_travel, Unit& unit);
   void run(Ctx& ctx, const MicrobatchInfo& info, const Unit& unit, const std::vector<Call>& calls,
            const SlotMemory& memory, Write write) const;
-  static void run(Ctx& ctx, const MicrobatchInfo& info, const OpBody& op, OpHalf half,
+  static void run(Ctx& ctx, const MicrobatchInfo& info, const Unit& unit, const Call& call,
                   const SlotMemory& memory, Write write);
   SlotMemory memory_of(const StageSlots& slots, int unit) const;
   Documents documents_of(const SlotMemory& m) const {

@@ -85,6 +85,7 @@ void Stage::bind_units(const StageUnits& units, const StageMemory& memory, uint6
     };
     for (size_t op = 0; op < kind.graph.ops.size(); ++op) {
       bound.ops.push_back(bind_op(binding_of(op)));
+      bound.leaf_sums.emplace_back(tables_, kind, unit, op, shape_.leaves);
     }
     bound.copied_grad = binding_of(0).at(kind.memory.copied_input_grad);
     if (bound.copied_grad) bound.input_grad = residual_at(unit.input_grad);

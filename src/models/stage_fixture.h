@@ -173,6 +173,8 @@ struct Way {
   std::function<int32_t(int64_t)> target = {};
   ContextExchange context_exchange = ContextExchange::Ring;
   std::vector<LayerRule> layers = {};
+  int64_t leaves = 1;
+  Group* batch = nullptr;  // ranks whose images are one batch; null: a rank alone
 };
 
 // A stage over tables of its own, each piece of memory filled with a pattern first: whoever reads
@@ -187,6 +189,7 @@ class TestStage {
         tp_(tp != nullptr ? *tp : rank_.group()),
         cp_(cp != nullptr ? *cp : rank_.group()),
         ep_(ep != nullptr ? *ep : rank_.group()),
+        batch_(way.batch != nullptr ? *way.batch : rank_.group()),
         shape_{.micro_sequences = kSequences,
                .compute = compute,
                .recompute = way.recompute,
@@ -200,6 +203,8 @@ class TestStage {
                .cp = cp_.size(),
                .cp_rank = cp_.rank(),
                .context_exchange = way.context_exchange,
+               .batch_ranks = batch_.size(),
+               .leaves = way.leaves,
                .ep = ep_.size(),
                .ep_rank = ep_.rank(),
                .again = way.again,
@@ -217,7 +222,7 @@ class TestStage {
         workspace_(DType::U8, Shape{way.num_threads * kWorkspaceBytesPerThread}),
         stream_(team_,
                 {static_cast<std::byte*>(workspace_.ref().data), size_t(workspace_.ref().bytes())}),
-        ctx_{stream_, kernels, tp_, cp_, ep_},
+        ctx_{stream_, kernels, tp_, cp_, ep_, batch_},
         stage_(model, whole_model(model), shape_, tables_, stage_memory(), kSeed) {
     init_params(ctx_, local_param_table(model, whole_model(model), shape_), params(),
                 Frame(tables_.optimizer, optimizer_.ref().data), kSeed, layouts_);
@@ -389,6 +394,7 @@ class TestStage {
   Group& tp_;
   Group& cp_;
   Group& ep_;
+  Group& batch_;
   StageShape shape_;
   std::vector<ParamLayout> layouts_;
   StageTables tables_;

@@ -18,6 +18,7 @@ struct Ctx {
   Group& tp;
   Group& cp;                         // that share the sequences
   Group& ep;                         // that share the experts
+  Group& batch;                      // whose images are one batch of batch norms
   float loss_scale = 1.0f;           // of all activations' and parameters' gradients
   ProductCheck* products = nullptr;  // checks every product (nn/product.h); null: none is checked
   Turns* turns = nullptr;            // of actions that run beside each other; null: there are none

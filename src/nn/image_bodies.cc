@@ -31,7 +31,7 @@ TensorAt statistic(const OpBinding& b, const std::string& ending) {
 }
 
 BatchNormBlocks norm_blocks_of(const OpBinding& b) {
-  return batch_norm_blocks(b.graph(), b.op(), images_of(b));
+  return batch_norm_blocks(b.graph(), b.op(), images_of(b), b.shape().batch_ranks);
 }
 
 std::string total_name(const OpBinding& b) {
@@ -111,15 +111,17 @@ void ConvolutionBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const Slo
                                       Write write) const {
   const MatrixRef dy_QF = m(dy_QF_);
   if (dw_FK_) {
+    ImageWindow window = window_;
+    window.images /= m.leaf.count;
     ctx.kernels.convolution_backward_weight(ctx.stream,
-                                            {window_, 1, dy_QF, m(x_PC_), m(dw_FK_), write});
+                                            {window, 1, dy_QF, m(x_PC_), m(dw_FK_), write});
   }
   if (db_F_) ctx.kernels.column_sum(ctx.stream, {dy_QF, m(db_F_), write});
 }
 
 BatchNormBody::BatchNormBody(const OpBinding& b)
     : blocks_(norm_blocks_of(b)),
-      all_rows_(b.output_value().inner_rows() * images_of(b).all),
+      all_rows_(b.output_value().inner_rows() * images_of(b).all * b.shape().batch_ranks),
       eps_(static_cast<float>(b.model().norm_eps)),
       gain_C_(b.vector(".gain")),
       bias_C_(b.vector(".bias")),
@@ -130,6 +132,7 @@ BatchNormBody::BatchNormBody(const OpBinding& b)
       dy_PC_(b.output_grad()),
       dx_(input_grad_of(b)),
       part_b2C_(b.tensor(blocks_.part_name)),
+      of_tp_b2C_(b.tensor(blocks_.of_tp_name)),
       moments_B2C_(statistic(b, ".moments_B2C")),
       mean_C_(statistic(b, ".mean_C")),
       rstd_C_(statistic(b, ".rstd_C")),
@@ -149,13 +152,22 @@ void BatchNormBody::take_running_statistics(Ctx& ctx, const SlotMemory& m) const
 }
 
 TensorRef BatchNormBody::own_sums(const SlotMemory& m, const TensorAt& all_B2C) const {
-  return m(part_b2C_ ? part_b2C_ : all_B2C);
+  return m(part_b2C_ ? part_b2C_ : of_tp_b2C_ ? of_tp_b2C_ : all_B2C);
 }
 
 void BatchNormBody::gather(Ctx& ctx, const SlotMemory& m, const TensorAt& all_B2C) const {
-  if (!part_b2C_) return;
-  const TensorRef all = m(all_B2C);
-  redistribute(ctx.tp, gather_sums(), all.shape, m(part_b2C_), all, {});
+  const TensorRef all = m(all_B2C), of_tp = of_tp_b2C_ ? m(of_tp_b2C_) : all;
+  if (part_b2C_) redistribute(ctx.tp, gather_sums(), of_tp.shape, m(part_b2C_), of_tp, {});
+  if (of_tp_b2C_) redistribute(ctx.batch, gather_sums(), all.shape, of_tp, all, {});
+}
+
+TensorRef BatchNormBody::sums_of_leaf(const Ctx& ctx, const SlotMemory& m) const {
+  TensorRef sums = m(sums_B2C_);
+  const int64_t num_blocks = blocks_.of_tp / m.leaf.count, channels = sums.shape[2];
+  const int64_t first = ctx.batch.rank() * blocks_.of_tp + m.leaf.index * num_blocks;
+  sums.data = sums.as<float>() + first * 2 * channels;
+  sums.shape = Shape{num_blocks, 2, channels};
+  return sums;
 }
 
 void BatchNormBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
@@ -191,11 +203,17 @@ void BatchNormBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMe
 }
 
 // Joins the statistics once more, because F does not know whether the sum over micro-batches has
-// begun.
+// begun. Those of a micro-batch are counted once, with its first leaf.
 void BatchNormBody::backward_weight(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m,
                                     Write write) const {
   ctx.kernels.batch_norm_backward_weight(
-      ctx.stream, {m(sums_B2C_), m(total_2C_), m(dgain_C_), m(dbias_C_), write});
+      ctx.stream, {sums_of_leaf(ctx, m), m(total_2C_), m(dgain_C_), m(dbias_C_), write});
+  if (m.leaf.index > 0) {
+    for (const TensorAt& sum_C : {mean_sum_C_, variance_sum_C_}) {
+      if (sum_C) ctx.kernels.zero(ctx.stream, {m(sum_C)});
+    }
+    return;
+  }
   ctx.kernels.batch_norm_statistics(ctx.stream, {.moments_B2C = m(moments_B2C_),
                                                  .block_rows = blocks_.rows,
                                                  .eps = eps_,

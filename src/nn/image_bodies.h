@@ -48,10 +48,11 @@ class ConvolutionBody final : public OpBody {
   TensorAt db_F_, scratch_;
 };
 
-// y = (x - mean) * rstd * gain + bias by the statistics of the micro-batch; without training, by
-// the parameters mean and variance. Ranks with parts of the images gather the sums of every image,
-// so all of them have the statistics and gradients of one rank with all images. Ranks with some
-// rows of each image gather the sums of these: then statistics and gradients are the same on all.
+// y = (x - mean) * rstd * gain + bias by the statistics of the batch, which is a micro-batch or all
+// images of the step; without training, by the parameters mean and variance. Ranks with parts of
+// the images gather the sums of every image, so all of them have the statistics of one rank with
+// all images. Ranks with some rows of each image gather the sums of these: then statistics are the
+// same on all. The gradients of gain and bias are those of the images of all tp ranks.
 class BatchNormBody final : public OpBody {
  public:
   explicit BatchNormBody(const OpBinding& b);
@@ -66,14 +67,18 @@ class BatchNormBody final : public OpBody {
   // all blocks.
   TensorRef own_sums(const SlotMemory& m, const TensorAt& all_B2C) const;
   void gather(Ctx& ctx, const SlotMemory& m, const TensorAt& all_B2C) const;
+  // Returns the sums of the blocks of which W makes gradients: those of this rank of dp, or of a
+  // leaf of its micro-batch.
+  TensorRef sums_of_leaf(const Ctx& ctx, const SlotMemory& m) const;
 
   BatchNormBlocks blocks_;
-  int64_t all_rows_;  // of all images of the micro-batch
+  int64_t all_rows_;  // of all images of the batch
   float eps_;
   TensorRef gain_C_, bias_C_, running_mean_C_, running_variance_C_;
   MatrixAt x_PC_, y_PC_, dy_PC_;
   InputGradAt dx_;
-  TensorAt part_b2C_;  // absent: this rank has all blocks
+  TensorAt part_b2C_;   // absent: this rank has all blocks of the tp ranks
+  TensorAt of_tp_b2C_;  // absent: these are the whole batch
   TensorAt moments_B2C_, mean_C_, rstd_C_, sums_B2C_, total_2C_;
   TensorAt dgain_C_, dbias_C_, mean_sum_C_, variance_sum_C_;
 };

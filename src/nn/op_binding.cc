@@ -29,13 +29,15 @@ MatrixAt OpBinding::at(const Stored& matrix) const {
   const TensorTable& table = table_of(stage_.tables, base);
   if (!stage_.trains && !table.contains(place.name)) return {};
   const TensorSpec& tensor = table.at(place.name);
+  const int64_t tokens = TokenCounts(stage_.model, stage_.shape).all;
   return {base,
           tensor.dtype,
           tensor.offset + matrix.column * size_of(tensor.dtype),
           matrix.rows,
           matrix.cols,
           matrix.stride,
-          matrix.rows == TokenCounts(stage_.model, stage_.shape).all};
+          matrix.rows == tokens,
+          matrix.rows % tokens == 0};
 }
 
 TensorAt OpBinding::tensor(const std::string& name_inside) const {
@@ -73,7 +75,8 @@ MatrixAt OpBinding::matrix_of(const std::string& name_inside) const {
   if (!found) return {};
   const int64_t rows = found.shape[0], cols = found.shape[1];
   const int64_t tokens = TokenCounts(stage_.model, stage_.shape).all;
-  return {found.base, found.dtype, found.offset, rows, cols, cols, rows == tokens};
+  const bool is_by_token = rows == tokens;
+  return {found.base, found.dtype, found.offset, rows, cols, cols, is_by_token, is_by_token};
 }
 
 ParamId OpBinding::first_param(bool is_matrix, const std::string& ending) const {

@@ -118,7 +118,7 @@ Operands attend_on(const Case& c, int cp, std::vector<Traffic>* traffic = nullpt
     Tensor scratch(DType::U8, Shape{table.bytes()});
     std::memset(scratch.ref().data, 0xff, size_t(table.bytes()));
     OwnStream stream(1);
-    Ctx ctx{stream, fastest_kernels(), group, group, group};
+    Ctx ctx{stream, fastest_kernels(), group, group, group, group};
     const Attention attention(local, chunks, Frame(table, scratch.ref().data));
     const Traffic start = group.traffic();
     attention.forward(ctx, {dropout_of(c), o.q(o.qkv), o.k(o.qkv), o.v(o.qkv), o.out, o.lse.row()});

@@ -118,6 +118,8 @@ class GraphPicture {
       box.lines.front() += " " + op.name;
       add_params(box.lines, op);
       if (op.slices != OpSlices{}) box.lines.push_back(to_string(op.slices));
+      const std::string sums = labels_.gathered_sums(op);
+      if (!sums.empty()) box.lines.push_back(sums);
     }
     for (const ValueId value : op.outputs) box.labels.push_back(label_of(value));
     return box;

@@ -97,7 +97,7 @@ Orthogonalized orthogonalized(const Decomposed& matrix, int64_t rows, int64_t co
   }
   MatrixRef result;
   run_ranks(1, [&](World& world) {
-    Ctx ctx{stream, kernels, world.group(), world.group(), world.group()};
+    Ctx ctx{stream, kernels, world.group(), world.group(), world.group(), world.group()};
     result = orthogonalize(ctx, tensors);
   });
   Orthogonalized out;

@@ -63,8 +63,9 @@ TEST_P(QkClipOfParts, HaveTheBitsOfTheWhole) {
   const std::vector<float> largest = {0.5f, 7.0f, 3.0f, 1.0f};
   OwnStream stream(1);
   run_ranks(1, [&](World& world) {
-    Ctx ctx{stream, cpu_kernels(supported_isas().back()), world.group(), world.group(),
-            world.group()};
+    Ctx ctx{stream,        cpu_kernels(supported_isas().back()),
+            world.group(), world.group(),
+            world.group(), world.group()};
     for (DType dtype : {DType::F32, DType::BF16}) {
       for (LogitSide side : {LogitSide::Query, LogitSide::Key}) {
         const int64_t width = kWidth + (side == LogitSide::Query ? shared : 0);

@@ -83,6 +83,11 @@ Result<LayoutSearch> search(const RunConfig& config, const HostFacts& host,
         ErrorKind::Usage,
         "the layout search needs parallel.sync = \"all_reduce\" and parallel.staleness = 0"};
   }
+  if (config.model.batch_norm == NormBatch::Step) {
+    return Error{ErrorKind::Usage,
+                 "the layout search chooses micro-batches, and model.batch_norm = \"step\" makes "
+                 "all images of a rank one; set model.batch_norm = \"micro_batch\""};
+  }
   RunConfig alone = with_layout(config, {});
   if (const int64_t global = sequences_of_step(config); global > 0) {
     alone.batch.global_sequences = global;

@@ -328,9 +328,12 @@ class ActionTraffic::Work {
         count_pieces(move);
         continue;
       }
-      const auto what = collective_of(move.change, move.global, rank_->shape.tp, rank_->coords.tp);
+      const int ranks = move.num_ranks(rank_->shape);
+      const auto what =
+          collective_of(move.change, move.global, ranks, rank_->coords.along(move.axis));
       if (!what) continue;
-      bytes_[kTp] += sent_over_tp(*what, move.dtype);
+      bytes_[move.axis == MeshAxis::Dp ? kDp : kTp] +=
+          sent_over(move.axis, ranks, *what, move.dtype);
     }
   }
 
@@ -338,12 +341,14 @@ class ActionTraffic::Work {
     const PieceTraffic traffic =
         piece_traffic(move.change, move.global, kRowPieces, rank_->shape.tp, rank_->coords.tp);
     bytes_[kTp] += traffic.sent_elements * size_of(move.dtype);
-    for (const MoveCollective& sum : traffic.sums) bytes_[kTp] += sent_over_tp(sum, move.dtype);
+    for (const MoveCollective& sum : traffic.sums) {
+      bytes_[kTp] += sent_over(MeshAxis::Tp, rank_->shape.tp, sum, move.dtype);
+    }
   }
 
-  int64_t sent_over_tp(const MoveCollective& move, DType dtype) const {
-    return collective_bytes_.sent(move.request(rank_->shape.tp, rank_->coords.tp),
-                                  along(MeshAxis::Tp, rank_->shape.tp, 1), size_of(dtype),
+  int64_t sent_over(MeshAxis axis, int ranks, const MoveCollective& move, DType dtype) const {
+    return collective_bytes_.sent(move.request(ranks, rank_->coords.along(axis)),
+                                  along(axis, ranks, 1), size_of(dtype),
                                   move.algorithm() == Algorithm::Canonical);
   }
 

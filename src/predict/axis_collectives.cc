@@ -37,8 +37,8 @@ Largest over_tp(const RunPlan& plan, const RankPlan& rank, const Hardware& hardw
   Largest largest;
   for (const ChunkTables& chunk : rank.chunks) {
     for (const ActionKind kind : {ActionKind::F, ActionKind::BW}) {
-      const TensorMoves moves =
-          price_tensor_moves(plan, rank, chunk.stage, kind, hardware, collective_bytes);
+      const TensorMoves moves = price_tensor_moves(plan, rank, chunk.stage, MeshAxis::Tp, kind,
+                                                   hardware, collective_bytes);
       const RankSpan span = span_of(plan.mesh, MeshAxis::Tp, rank.coords.pp);
       for (const LargestCollective& one : moves.largest) take(largest, "tp", span, one);
     }

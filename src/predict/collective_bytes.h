@@ -21,10 +21,11 @@ namespace trireme {
 // hides behind matmuls (tensor_moves.h) is not included.
 struct LayerComm {
   double tp = 0.0;
+  double dp = 0.0;  // sums of batch norms; not the gradients, which are reduced beside the layers
   double cp = 0.0;
   double ep = 0.0;
 
-  double total() const { return tp + cp + ep; }
+  double total() const { return tp + dp + cp + ep; }
   LayerComm& operator+=(const LayerComm& other);
   friend LayerComm operator*(double factor, const LayerComm& comm);
 };
@@ -34,7 +35,7 @@ struct LayerCommKey {
   ActionKind kind = ActionKind::F;
   StageSpec stage;
   StageShape shape;
-  RankSpan tp, cp;
+  RankSpan tp, batch, cp;
   RankSpan ep_dp;  // of the ranks that share experts, those along dp
   int num_ranks = 0;
 

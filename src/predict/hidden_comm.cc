@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compile/link_cost.h"
 #include "compile/unit_price.h"
 #include "graph/op_work.h"
 #include "memory/stage_units.h"
@@ -95,6 +96,17 @@ bool are_of_experts_alone(const LayerComm& exchanges) {
   return exchanges.ep > 0.0 && exchanges.tp == 0.0 && exchanges.cp == 0.0;
 }
 
+// Returns the seconds by which exchanges make the computation longer beside which they travel.
+double taken_s(const LayerComm& hidden, const RunPlan& plan, const RankPlan& rank,
+               const Hardware& hardware) {
+  const auto of_axis = [&](double hidden_s, MeshAxis axis) {
+    const LinkSpec link = exchange_link(hardware, span_of(plan.mesh, axis, rank.coords.pp));
+    return hidden_s * std::min(1.0, link.bytes_per_s * hardware.core_s_per_byte);
+  };
+  return of_axis(hidden.tp, MeshAxis::Tp) + of_axis(hidden.cp, MeshAxis::Cp) +
+         of_axis(hidden.ep, MeshAxis::Ep);
+}
+
 }  // namespace
 
 void price_pairs(const RunPlan& plan, const Hardware& hardware, std::vector<StageComm>& comm,
@@ -116,7 +128,9 @@ void price_pairs(const RunPlan& plan, const Hardware& hardware, std::vector<Stag
         comm[f].hidden = hidden_behind(of_f, bw_s, num_blocks(plan.model, spec_f));
         comm[f].hidden += hidden_behind(of_bw, f_s, num_blocks(plan.model, spec_bw));
       }
-      costs.stages[f].fb_s = costs.stages[f].f_s + costs.stages[bw].bw_s - comm[f].hidden.total();
+      const LayerComm& hidden = comm[f].hidden;
+      costs.stages[f].fb_s = costs.stages[f].f_s + costs.stages[bw].bw_s - hidden.total() +
+                             taken_s(hidden, plan, rank, hardware);
     }
   }
 }

@@ -59,6 +59,27 @@ TEST(HiddenComm, ALongExchangeHidesAsMuchAsThePieceBesideItComputes) {
   EXPECT_LT(wide_s, compute_s);
 }
 
+// A byte that is hidden takes the core for a while, but no longer than the link takes for it. What
+// is exposed stays.
+TEST(HiddenComm, HiddenBytesTakeTheCore) {
+  const double bytes_per_s = 1e7;
+  const RunPlan beside = plan_with_experts(true, 8), apart = plan_with_experts(false, 8);
+  const auto times = [&](const RunPlan& plan, double core_s_per_byte) {
+    Hardware hardware = with_link(bytes_per_s);
+    hardware.core_s_per_byte = core_s_per_byte;
+    return predict_stages(plan, hardware).front();
+  };
+  const double free_s = times(beside, 0.0).step, half_s = times(beside, 0.5 / bytes_per_s).step;
+  const double whole_s = times(beside, 1.0 / bytes_per_s).step;
+  EXPECT_GT(half_s, free_s);
+  EXPECT_NEAR(whole_s - free_s, 2.0 * (half_s - free_s), 1e-9);
+  EXPECT_DOUBLE_EQ(times(beside, 3.0 / bytes_per_s).step, whole_s);
+  EXPECT_NEAR(whole_s, times(apart, 0.0).step, 1e-9);
+  EXPECT_NEAR(times(beside, 1.0 / bytes_per_s).exposed_comm, times(beside, 0.0).exposed_comm,
+              1e-12);
+  EXPECT_DOUBLE_EQ(times(apart, 1.0 / bytes_per_s).step, times(apart, 0.0).step);
+}
+
 // As the stages, what lies beside an exchange has the price of the device that is fastest at it,
 // also if the file has that one behind a slower one.
 TEST(HiddenComm, DoesNotDependOnWhichDeviceOfAMixedClusterComesFirst) {

@@ -64,9 +64,13 @@ LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& actio
     comm.cp = sums_s("cp", MeshAxis::Cp, num_sums(rank, &ParamLayout::cp_addends, hardware));
     return comm;
   }
-  comm.tp = price_tensor_moves(plan, rank, rank.chunks[size_t(action.chunk)].stage, action.kind,
-                               hardware, collective_bytes)
-                .seconds;
+  const auto moves_s = [&](MeshAxis axis) {
+    const StageSpec& stage = rank.chunks[size_t(action.chunk)].stage;
+    return price_tensor_moves(plan, rank, stage, axis, action.kind, hardware, collective_bytes)
+        .seconds;
+  };
+  comm.tp = moves_s(MeshAxis::Tp);
+  comm.dp = moves_s(MeshAxis::Dp);
   const RankSpan cp = span(MeshAxis::Cp);
   const bool is_ring = rank.shape.context_exchange == ContextExchange::Ring;
   // In a ring every rank waits for the slowest neighbour, to which its communication thread sends.
@@ -83,17 +87,24 @@ RankSpan experts_along_dp(const Mesh& mesh, int place) {
   return {mesh.ep_dp(), stride_of(mesh, MeshAxis::Dp, place)};
 }
 
+// The ranks whose images are one batch of batch norms.
+RankSpan batch_span(const Mesh& mesh, const StageShape& shape, int place) {
+  if (shape.batch_ranks == 1) return {};
+  return {shape.batch_ranks, stride_of(mesh, MeshAxis::Dp, place)};
+}
+
 }  // namespace
 
 LayerComm& LayerComm::operator+=(const LayerComm& other) {
   tp += other.tp;
+  dp += other.dp;
   cp += other.cp;
   ep += other.ep;
   return *this;
 }
 
 LayerComm operator*(double factor, const LayerComm& comm) {
-  return {factor * comm.tp, factor * comm.cp, factor * comm.ep};
+  return {factor * comm.tp, factor * comm.dp, factor * comm.cp, factor * comm.ep};
 }
 
 LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Action& action,
@@ -118,6 +129,7 @@ LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Ac
                            part,
                            outline.shape,
                            span_of(mesh, MeshAxis::Tp, rank.coords.pp),
+                           batch_span(mesh, outline.shape, rank.coords.pp),
                            span_of(mesh, MeshAxis::Cp, rank.coords.pp),
                            experts_along_dp(mesh, rank.coords.pp),
                            mesh.size()};

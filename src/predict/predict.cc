@@ -122,7 +122,7 @@ StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const PlanPri
   const OffloadTimes file = predict_offload(plan, rank, prices, hardware);
   time.compute += file.slowed_s;
   expose("pp", simulated.exposed_comm_s);
-  expose("dp", dp_s);
+  expose("dp", dp_s + in_layers.dp);
   expose("file", file.waited_s);
   expose("tp", in_layers.tp + in_step.tp);
   expose("cp", in_layers.cp + in_step.cp);

@@ -66,11 +66,13 @@ bool is_of_layer(const TensorMove& move) {
 
 class Pricer {
  public:
-  Pricer(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage,
+  Pricer(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage, MeshAxis axis,
          const Hardware& hardware, CollectiveBytes& collective_bytes)
       : plan_(plan),
         rank_(rank),
-        span_(span_of(plan.mesh, MeshAxis::Tp, rank.coords.pp)),
+        axis_(axis),
+        coord_(rank.coords.along(axis)),
+        span_(span_of(plan.mesh, axis, rank.coords.pp)),
         link_(group_link(hardware, span_)),
         hardware_(hardware),
         collective_bytes_(collective_bytes) {
@@ -85,13 +87,14 @@ class Pricer {
 
   void add(const std::vector<TensorMove>& moves) {
     for (const TensorMove& move : moves) {
-      const int tp = rank_.shape.tp;
-      const auto whole = collective_of(move.change, move.global, tp, rank_.coords.tp);
+      if (move.axis != axis_) continue;
+      const int ranks = move.num_ranks(rank_.shape);
+      const auto whole = collective_of(move.change, move.global, ranks, coord_);
       if (!whole) continue;
       if (move.in_pieces) {
         add_pieces(move);
       } else {
-        const int64_t bytes = sent(*whole, move.dtype);
+        const int64_t bytes = sent(*whole, ranks, move.dtype);
         sum_.sent_bytes += bytes;
         sum_.seconds += whole_s(whole->collective, bytes);
       }
@@ -128,7 +131,7 @@ class Pricer {
     const PieceTraffic traffic =
         piece_traffic(move.change, move.global, kRowPieces, tp, rank_.coords.tp);
     int64_t bytes = traffic.sent_elements * size_of(move.dtype);
-    for (const MoveCollective& piece : traffic.sums) bytes += sent(piece, move.dtype);
+    for (const MoveCollective& piece : traffic.sums) bytes += sent(piece, tp, move.dtype);
     const bool goes_round = traffic.sums.empty();
     PieceTimes times = matmul_of(move, goes_round ? tp : int(traffic.sums.size()));
     times.goes_round = goes_round;
@@ -171,10 +174,10 @@ class Pricer {
     return seconds;
   }
 
-  int64_t sent(const MoveCollective& move, DType dtype) const {
+  int64_t sent(const MoveCollective& move, int ranks, DType dtype) const {
     const GroupPlace place{0, span_, {}, hardware_.ranks_per_node()};
-    return collective_bytes_.sent(move.request(rank_.shape.tp, rank_.coords.tp), place,
-                                  size_of(dtype), move.algorithm() == Algorithm::Canonical);
+    return collective_bytes_.sent(move.request(ranks, coord_), place, size_of(dtype),
+                                  move.algorithm() == Algorithm::Canonical);
   }
   // A collective of a device's library, or the messages of one.
   double whole_s(Collective collective, int64_t bytes) {
@@ -192,6 +195,8 @@ class Pricer {
 
   const RunPlan& plan_;
   const RankPlan& rank_;
+  MeshAxis axis_;
+  int coord_;  // of the rank along the axis
   RankSpan span_;
   LinkSpec link_;
   const Hardware& hardware_;
@@ -204,10 +209,10 @@ class Pricer {
 }  // namespace
 
 TensorMoves price_tensor_moves(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage,
-                               ActionKind kind, const Hardware& hardware,
+                               MeshAxis axis, ActionKind kind, const Hardware& hardware,
                                CollectiveBytes& collective_bytes) {
   const StageMoves& moves = collective_bytes.moves(plan.model, stage, rank.shape);
-  Pricer pricer(plan, rank, stage, hardware, collective_bytes);
+  Pricer pricer(plan, rank, stage, axis, hardware, collective_bytes);
   if (kind == ActionKind::F) {
     pricer.add(moves.forward);
     return pricer.sum();

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// Cost of the transfers between tp ranks in one action.
+// Cost of the transfers between the ranks of one axis in one action.
 struct TensorMoves {
   int64_t sent_bytes = 0;
   double seconds =
@@ -20,9 +20,10 @@ struct TensorMoves {
 
 // Prices the transfers of F, B, W or BW of a stage, from the same list that the layers execute
 // (stage_moves). Compute waits for whole transfers. Transfers in pieces (parallel.tp_overlap) hide
-// behind the matmul beside them. Reads the rank's coords and shape.
+// behind the matmul beside them. The axis is tp, or dp for the sums of batch norms over all images
+// of a step. Reads the rank's coords and shape.
 TensorMoves price_tensor_moves(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage,
-                               ActionKind kind, const Hardware& hardware,
+                               MeshAxis axis, ActionKind kind, const Hardware& hardware,
                                CollectiveBytes& collective_bytes);
 
 }  // namespace trireme

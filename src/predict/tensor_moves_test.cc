@@ -63,7 +63,8 @@ constexpr ActionKind kKinds[] = {ActionKind::F, ActionKind::B, ActionKind::W, Ac
 TensorMoves moves_of(const RunPlan& plan, const RankPlan& rank, ActionKind kind,
                      const Hardware& hardware) {
   CollectiveBytes collective_bytes(CommCost{});
-  return price_tensor_moves(plan, rank, rank.chunks[0].stage, kind, hardware, collective_bytes);
+  return price_tensor_moves(plan, rank, rank.chunks[0].stage, MeshAxis::Tp, kind, hardware,
+                            collective_bytes);
 }
 
 int64_t sent_over_tp(const AxisBytes& sent) {

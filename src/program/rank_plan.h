@@ -82,7 +82,7 @@ constexpr Exchange exchange_of(int64_t num_losses, int64_t num_expert_loads,
   return {0, num_losses, stop, loads, routers, ahead, norm, norm + num_norm_words};
 }
 inline Exchange exchange_of(const RankPlan& rank) {
-  const int64_t num_losses = rank.microbatches.num_global * rank.shape.cp;
+  const int64_t num_losses = rank.microbatches.num_global * rank.shape.leaves * rank.shape.cp;
   return exchange_of(num_losses, rank.num_expert_loads, rank.num_router_losses,
                      rank.has_ahead_losses ? num_losses : 0, rank.num_norm_words);
 }

@@ -191,7 +191,7 @@ void Executor::evaluate(Ctx& ctx, const TokenSource& source, std::span<EvalMicro
       }
       run_forward(ctx, action, memory);
       if (ends_chunk(action) && !stage_of(action).losses(memory.saved_slot).empty()) {
-        own.loss = losses_of(action.chunk, memory.saved_slot);
+        own.loss = losses_of(action.chunk, memory.saved_slot, {});
         const std::span<const float> hits = stage_of(action).hits(memory.saved_slot);
         own.loss.num_hits = std::count(hits.begin(), hits.end(), 1.0f);
       }

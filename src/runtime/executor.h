@@ -173,7 +173,7 @@ class Executor {
   void take_losses(const Action& action, int saved_slot);
   void take_routing(const Action& action, int saved_slot, int unit);
   void take_logits(const Action& action, int saved_slot, int unit);
-  EvalLoss losses_of(int chunk, int saved_slot) const;
+  EvalLoss losses_of(int chunk, int saved_slot, Leaf leaf) const;
   bool ends_chunk(const Action& action) const;  // has its last unit
   MicrobatchInfo info_of(int microbatch) const;
   void join_gradients(Ctx& ctx, const Action& action) const;

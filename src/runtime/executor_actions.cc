@@ -276,11 +276,15 @@ void Executor::read_ahead(const Stage& stage, int saved_slot, const Take& take) 
   }
 }
 
-Executor::EvalLoss Executor::losses_of(int chunk, int saved_slot) const {
+Executor::EvalLoss Executor::losses_of(int chunk, int saved_slot, Leaf leaf) const {
   const Stage& stage = parts_.stages[size_t(chunk)];
+  const auto of_leaf = [&](auto all) {
+    const size_t count = all.size() / size_t(leaf.count);
+    return all.subspan(size_t(leaf.index) * count, count);
+  };
   EvalLoss result;
-  for (float loss : stage.losses(saved_slot)) result.loss_sum += loss;
-  const std::span<int32_t> targets = stage.targets(saved_slot);
+  for (float loss : of_leaf(stage.losses(saved_slot))) result.loss_sum += loss;
+  const std::span<int32_t> targets = of_leaf(stage.targets(saved_slot));
   result.valid_tokens = std::count_if(targets.begin(), targets.end(),
                                       [](int32_t target) { return target != kIgnoredTarget; });
   return result;
@@ -294,10 +298,13 @@ bool Executor::ends_chunk(const Action& action) const {
 void Executor::take_losses(const Action& action, int saved_slot) {
   if (!ends_chunk(action) || stage_of(action).losses(saved_slot).empty()) return;
   if (parts_.plan.coords.tp != 0) return;  // told by one of them
-  const EvalLoss loss = losses_of(action.chunk, saved_slot);
   const int64_t global = microbatches_->global_of[size_t(action.microbatch)];
-  exchange_.put_loss(global * parts_.chunks.cp + parts_.chunks.rank, loss.loss_sum,
-                     loss.valid_tokens);
+  const int64_t leaves = parts_.plan.shape.leaves;
+  for (int64_t leaf = 0; leaf < leaves; ++leaf) {
+    const EvalLoss loss = losses_of(action.chunk, saved_slot, {leaf, leaves});
+    exchange_.put_loss((global * leaves + leaf) * parts_.chunks.cp + parts_.chunks.rank,
+                       loss.loss_sum, loss.valid_tokens);
+  }
   const Stage& stage = stage_of(action);
   if (stage.mtp_depth() == 0) return;
   double ahead_sum = 0.0;

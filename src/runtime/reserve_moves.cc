@@ -20,27 +20,29 @@ void reserve(Group& group, const MoveCollective& move, DType dtype) {
                  .counts = move.counts});
 }
 
-void reserve(Group& tp, const TensorMove& move) {
+void reserve(Group& group, const TensorMove& move) {
   if (move.in_pieces) {
     for (const MoveCollective& sum :
-         piece_traffic(move.change, move.global, kRowPieces, tp.size(), tp.rank()).sums) {
-      reserve(tp, sum, move.dtype);
+         piece_traffic(move.change, move.global, kRowPieces, group.size(), group.rank()).sums) {
+      reserve(group, sum, move.dtype);
     }
     return;
   }
-  const auto whole = collective_of(move.change, move.global, tp.size(), tp.rank());
+  const auto whole = collective_of(move.change, move.global, group.size(), group.rank());
   // all_to_all needs nothing beside its buffers.
-  if (whole && whole->collective != Collective::AllToAll) reserve(tp, *whole, move.dtype);
+  if (whole && whole->collective != Collective::AllToAll) reserve(group, *whole, move.dtype);
 }
 
 }  // namespace
 
-void reserve_moves(Group& tp, const ModelSpec& model, const StageSpec& stage,
+void reserve_moves(Group& tp, Group& batch, const ModelSpec& model, const StageSpec& stage,
                    const StageShape& shape) {
   const StageMoves moves = stage_moves(model, stage, shape);
   for (const auto* part :
        {&moves.forward, &moves.recompute, &moves.backward_input, &moves.backward_weight}) {
-    for (const TensorMove& move : *part) reserve(tp, move);
+    for (const TensorMove& move : *part) {
+      reserve(move.axis == MeshAxis::Dp ? batch : tp, move);
+    }
   }
 }
 

@@ -1,5 +1,7 @@
 #include "schema/batch.h"
 
+#include <algorithm>
+
 namespace trireme {
 namespace {
 
@@ -7,6 +9,18 @@ namespace {
 constexpr int64_t kMostOfAProduct = int64_t{1} << 31;
 
 bool is_size(int64_t value) { return value >= 1 && value <= kMostOfAProduct; }
+
+bool takes_step_at_once(const RunConfig& config) {
+  return config.model.batch_norm == NormBatch::Step;
+}
+
+// Parts of batch.micro_sequences sequences that a rank has in a step. 0: they do not come out even.
+int64_t leaves_of_rank(const RunConfig& config) {
+  const int64_t micro = config.batch.micro_sequences, dp = config.parallel.dp;
+  if (!is_size(micro) || !is_size(dp)) return 0;
+  const int64_t sequences = sequences_of_step(config);
+  return sequences % (micro * dp) == 0 ? sequences / (micro * dp) : 0;
+}
 
 }  // namespace
 
@@ -26,10 +40,18 @@ int64_t sequences_of_step(const RunConfig& config) {
 }
 
 int64_t microbatches_of_step(const RunConfig& config) {
-  const int64_t micro = config.batch.micro_sequences, dp = config.parallel.dp;
-  if (!is_size(micro) || !is_size(dp)) return 0;
-  const int64_t sequences = sequences_of_step(config);
-  return sequences % (micro * dp) == 0 ? sequences / (micro * dp) : 0;
+  const int64_t of_rank = leaves_of_rank(config);
+  return of_rank > 0 && takes_step_at_once(config) ? 1 : of_rank;
+}
+
+int64_t sequences_of_microbatch(const RunConfig& config) {
+  const int64_t leaves = takes_step_at_once(config) ? leaves_of_rank(config) : 1;
+  return std::max<int64_t>(1, leaves) * config.batch.micro_sequences;
+}
+
+int64_t leaves_of_microbatch(const RunConfig& config) {
+  const bool has_tree = config.run.reproducible != Reproducible::Fixed;
+  return has_tree && takes_step_at_once(config) ? std::max<int64_t>(1, leaves_of_rank(config)) : 1;
 }
 
 }  // namespace trireme

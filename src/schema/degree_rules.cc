@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "schema/batch.h"
 #include "schema/context_chunks.h"
 #include "schema/model_spec.h"
 
@@ -194,7 +195,7 @@ void degree_rules(ConfigRules& rules, const RunConfig& config, int64_t data_voca
   const ModelSpec model = with_defaults(config.model, data_vocab_size);
   const ParallelConfig& parallel = config.parallel;
   check_degree(rules, "parallel.tp", parallel.tp, tensor_requirements(model),
-               model.reads_images() ? config.batch.micro_sequences : model.heads);
+               model.reads_images() ? sequences_of_microbatch(config) : model.heads);
   slice_rules(rules, config, model);
   const int64_t seq_len = config.model.seq_len;
   check_degree(rules, "parallel.cp", parallel.cp, context_requirements(seq_len), seq_len);

@@ -40,6 +40,7 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"device.collective_s", true, 1.0},
                              {"device.background_s", true, 1.0},
                              {"device.overlap_share", true, 0.9},
+                             {"device.core_s_per_byte", true, 1.0},
                              {"device.step_s", true, 1e6},
                              {"device.watts", true, 1e6},
                              {"device.mtbf_hours", true, kNoLimit},
@@ -189,6 +190,8 @@ std::vector<ConfigField> hardware_fields(Hardware& hardware) {
   add("background_s", &hardware.background_s,
       "more of a transfer that another thread makes on the same core");
   add("overlap_share", &hardware.overlap_share, "of compute, that a collective beside it takes");
+  add("core_s_per_byte", &hardware.core_s_per_byte,
+      "of the core, which a byte that is sent and one that is received beside compute take");
   add("step_s", &hardware.step_s, "time of a step that no kernel accounts for");
   add("watts", &hardware.watts, "power of a device at work; 0: unknown");
   add("mtbf_hours", &hardware.mtbf_hours,

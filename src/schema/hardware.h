@@ -42,10 +42,13 @@ struct Hardware {
   double attention_share = 0.6;           // share of the peak that fused attention reaches
   double attention_backward_share = 0.0;  // and its backward pass; 0: the same
   double memory_share = 1.0;              // share of memory_bytes_per_s that other kernels reach
-  double vector_share = 0.0;      // share of fp32_flops that they reach; 0: they only move bytes
-  double launch_s = 0.0;          // of a kernel, by the host, or on a processor by its threads
-  double collective_s = 0.0;      // time of a collective beside its messages
-  double background_s = 0.0;      // more of a transfer that another thread makes on the same core
+  double vector_share = 0.0;  // share of fp32_flops that they reach; 0: they only move bytes
+  double launch_s = 0.0;      // of a kernel, by the host, or on a processor by its threads
+  double collective_s = 0.0;  // time of a collective beside its messages
+  double background_s = 0.0;  // more of a transfer that another thread makes on the same core
+  // Of a core, for each byte that a rank sends to other ranks while it receives as many. Compute
+  // that runs beside a transfer on the same core lasts so much longer.
+  double core_s_per_byte = 0.0;
   double step_s = 0.0;            // time of a step that no kernel accounts for
   double reduce_bytes_per_s = 0;  // speed of adding one vector to another
   double overlap_share = 0.0;     // of the compute, that a collective beside it takes

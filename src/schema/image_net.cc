@@ -172,6 +172,7 @@ void make_image_net(const ModelConfig& config, ModelSpec& model) {
   model.base_channels = is_conv_net ? kConvNetChannels : kResNetChannels;
   if (config.base_channels > 0) model.base_channels = config.base_channels;
   model.widen_first_conv = config.widen_first_conv;
+  model.batch_norm = config.batch_norm;
   model.seq_len = 1;
   model.heads = model.kv_heads = model.head_dim = model.v_head_dim = 1;
   model.mlp = MlpType::Relu;

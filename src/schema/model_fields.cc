@@ -156,6 +156,10 @@ void add_model_fields(FieldList& list, ModelConfig& model) {
   list.add("widen_first_conv", model.widen_first_conv, kResults,
            "wide_resnet: width_factor counts for the channels of the first convolution of a block, "
            "too, as in torchvision; false: only for those of the 3 x 3 convolution, as in Alpa");
+  list.add(
+      "batch_norm", model.batch_norm, kResults,
+      "nets of images: over which images a batch norm takes its mean and variance: those of a "
+      "micro-batch, or all images of the step; then a rank computes its micro-batches at once");
 }
 
 }  // namespace trireme

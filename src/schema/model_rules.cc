@@ -240,6 +240,10 @@ void image_rules(ConfigRules& rules, const ModelConfig& model) {
   rules.require(model.widen_first_conv || is_wide, "model.widen_first_conv",
                 "says what model.width_factor widens in a wide_resnet, and this is none",
                 "set model.widen_first_conv = true");
+  rules.require(model.batch_norm == NormBatch::MicroBatch || has_batch_norms(model.family),
+                "model.batch_norm",
+                fmt::format("says what batch norms do, and {} has none", name_of(model.family)),
+                "set model.batch_norm = \"micro_batch\"");
   rules.size("model.layers", model.layers, 1, most_layers);
   const int64_t layers = layers_of_family(model.family, model.layers);
   rules.require(model.layers == layers, "model.layers",

@@ -104,6 +104,7 @@ struct ModelSpec {
   int64_t width_factor = 1;
   int64_t base_channels = 0;
   bool widen_first_conv = true;
+  NormBatch batch_norm = NormBatch::MicroBatch;
 
   bool reads_images() const { return trireme::reads_images(family); }
   int64_t image_bytes() const { return image_size * image_size * image_channels; }

@@ -85,6 +85,7 @@ struct ModelConfig {
   int64_t width_factor = 1;      // conv_net, wide_resnet: factor of the channels
   int64_t base_channels = 0;     // conv_net, wide_resnet: of the first convolution; 0: usual ones
   bool widen_first_conv = true;  // wide_resnet: width_factor counts for both inner convolutions
+  NormBatch batch_norm = NormBatch::MicroBatch;
 };
 
 // A token file of a mixture. Of the samples it gives its weight, divided by all weights.

@@ -37,6 +37,17 @@ struct ChoiceTable<ModelFamily> {
 };
 // Whether a net reads images; the others read tokens.
 constexpr bool reads_images(ModelFamily family) { return family >= ModelFamily::ConvNet; }
+constexpr bool has_batch_norms(ModelFamily family) {
+  return reads_images(family) && family != ModelFamily::AlexNet && family != ModelFamily::Vgg16;
+}
+
+// Over which images a batch norm takes its mean and variance.
+enum class NormBatch : uint8_t { MicroBatch, Step };
+template <>
+struct ChoiceTable<NormBatch> {
+  static constexpr std::string_view names[] = {"micro_batch", "step"};
+  static constexpr NormBatch last = NormBatch::Step;
+};
 
 // How rotary frequencies are stretched for longer contexts (model.rope_scaling_factor).
 enum class RopeScaling : uint8_t { Llama3, Yarn };

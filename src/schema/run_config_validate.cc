@@ -62,7 +62,8 @@ void token_rules(ConfigRules& rules, const RunConfig& config) {
   const BatchConfig& batch = config.batch;
   const double seq_len = double(config.model.seq_len);
   if (config.parallel.cp < 1) return;
-  const double tokens = double(batch.micro_sequences) * seq_len / double(config.parallel.cp);
+  const double tokens =
+      double(sequences_of_microbatch(config)) * seq_len / double(config.parallel.cp);
   rules.require(tokens <= double(limits::kMicroBatchTokens), "batch.micro_sequences",
                 fmt::format("of model.seq_len = {} are {:.1e} tokens on a rank; at most {} are "
                             "planned",
@@ -75,6 +76,34 @@ void token_rules(ConfigRules& rules, const RunConfig& config) {
       batch.global_tokens > 0 ? "batch.global_tokens" : "batch.global_sequences",
       fmt::format("gives a step {:.1e} tokens; it has at most {}", of_step, kMostBatchTokens),
       "take fewer or shorter sequences");
+}
+
+// What does not go with batch norms over all images of a step.
+void step_norm_rules(ConfigRules& rules, const RunConfig& config) {
+  if (config.model.batch_norm == NormBatch::MicroBatch) return;
+  const ParallelConfig& parallel = config.parallel;
+  const auto need = [&](bool holds, const char* why, const std::string& remedy) {
+    rules.require(holds, "model.batch_norm", why,
+                  remedy + ", or model.batch_norm = \"micro_batch\"");
+  };
+  need(!cuts_image_rows(parallel.layers),
+       "takes the sums of whole images, and \"spatial\" of parallel.layers cuts their rows",
+       "take \"data\"");
+  need(parallel.stage_dp.empty(), "joins the sums of all ranks of dp, which parallel.stage_dp cuts",
+       "leave parallel.stage_dp out");
+  need(config.run.replay_elsewhere_every == 0,
+       "joins images in the order of the ranks, and run.replay_elsewhere_every lets ranks change "
+       "places",
+       "set run.replay_elsewhere_every = 0");
+  need(config.run.noise_scale_every == 0,
+       "lets the gradient of a part depend on all images, so that run.noise_scale_every has no "
+       "independent parts to compare",
+       "set run.noise_scale_every = 0");
+  if (config.run.reproducible != Reproducible::Layout) return;
+  need(parallel.tp == 1,
+       "with run.reproducible = \"layout\" sums gradients by leaves of batch.micro_sequences "
+       "images, and the ranks of parallel.tp share out all images of a rank of dp at once",
+       "set run.reproducible = \"fixed\"");
 }
 
 // What a net of images cannot have, and what only such a net has.
@@ -95,7 +124,7 @@ void image_run_rules(ConfigRules& rules, const RunConfig& config) {
                             config.model.image_size),
                 "try 1");
   rules.require(config.parallel.cp == 1, "parallel.cp", "cannot cut an image", "set it to 1");
-  const int64_t images = config.batch.micro_sequences, tp = config.parallel.tp;
+  const int64_t images = sequences_of_microbatch(config), tp = config.parallel.tp;
   const bool may_be_uneven = images < 1 || tp < 1 || cuts_image_rows(config.parallel.layers);
   rules.require(
       may_be_uneven || images % tp == 0, "batch.micro_sequences",
@@ -125,6 +154,7 @@ void image_run_rules(ConfigRules& rules, const RunConfig& config) {
   rules.require(config.parallel.staleness == 0, "parallel.staleness",
                 "has no mean over the micro-batches of a step for the batch norms",
                 "set parallel.staleness = 0");
+  step_norm_rules(rules, config);
 }
 
 void data_rules(ConfigRules& rules, const DataConfig& data) {

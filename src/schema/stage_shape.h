@@ -57,6 +57,12 @@ struct StageShape {
   int cp = 1;               // number of ranks that share every sequence (ContextChunks)
   int cp_rank = 0;
   ContextExchange context_exchange = ContextExchange::Ring;
+  // Ranks of dp whose micro-batches are one batch for batch norms (model.batch_norm). 1: each
+  // micro-batch is a batch of its own.
+  int batch_ranks = 1;
+  // Equal parts of a micro-batch. The weights' gradients of each are summed on their own, and then
+  // along a binary tree, so that micro-batches of another size leave the same bits.
+  int64_t leaves = 1;
   int ep = 1;  // ranks that share the experts, first along cp, then along dp
   int ep_rank = 0;
   uint64_t again = 0;       // Recompute::Fit: the values that layers compute again (graph/keep.h)

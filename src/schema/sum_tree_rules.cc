@@ -71,6 +71,22 @@ ConfigProblem batch_problem(const RunConfig& config, int64_t num_microbatches) {
           others + "another batch.global_sequences, or run.reproducible = \"fixed\""};
 }
 
+// Batch norms over a step: the leaves of a rank must be a node of the tree of all leaves. A mean
+// over the ranks has the bits of one rank alone only if it is divided by a power of two.
+std::vector<ConfigProblem> leaf_problems(const RunConfig& config) {
+  const int64_t leaves = leaves_of_microbatch(config);
+  const int dp = config.parallel.dp;
+  const auto is_allowed = [&](int64_t other) { return is_power(other) && dp % other == 0; };
+  if (!is_power(dp)) {
+    return {{"parallel.dp", std::to_string(dp),
+             fmt::format("must be a power of two where {} joins ranks in the batch norms of a step",
+                         mode_of(config)),
+             named(dp, is_allowed) + "or run.reproducible = \"fixed\""}};
+  }
+  if (!is_power(leaves)) return {batch_problem(config, leaves)};
+  return {};
+}
+
 }  // namespace
 
 std::vector<ConfigProblem> sum_tree_problems(const RunConfig& config, int64_t num_microbatches) {
@@ -79,6 +95,7 @@ std::vector<ConfigProblem> sum_tree_problems(const RunConfig& config, int64_t nu
       config.run.reproducible != Reproducible::Mesh)
     return {};
   if (parallel.dp == 1 && !has_two_directions(parallel)) return {};
+  if (config.model.batch_norm == NormBatch::Step) return leaf_problems(config);
   const bool ranks_first = sums_ranks_first(parallel);
   if (ranks_first && !is_power(parallel.dp)) return {dp_problem(config, num_microbatches)};
   std::vector<ConfigProblem> problems;

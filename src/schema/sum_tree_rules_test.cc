@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <regex>
 
 namespace trireme {
@@ -88,6 +89,74 @@ TEST(SumTreeRules, EveryDegreeIsTakenWhoseSumsAreNodes) {
     if (dp % 2 == 0) {
       EXPECT_TRUE(validate(some_run(dp, 1, 2, ScheduleKind::OneFOneB, 4)).empty()) << dp;
     }
+  }
+}
+
+RunConfig with_step_norms(int dp, int64_t leaves) {
+  RunConfig config;
+  config.model.family = ModelFamily::ConvNet;
+  config.model.layers = 2;
+  config.model.image_size = 8;
+  config.model.seq_len = 1;
+  config.model.vocab_size = 10;
+  config.model.batch_norm = NormBatch::Step;
+  config.data.source = DataSource::Synthetic;
+  config.run.reproducible = Reproducible::Layout;
+  config.batch.micro_sequences = 2;
+  config.batch.global_sequences = 2 * leaves * dp;
+  config.parallel.dp = dp;
+  return config;
+}
+
+// One rank has any number of leaves. Several have powers of two, and are a power of two.
+TEST(SumTreeRules, LeavesOfBatchNormsOverAStepAreNodesOfTheTree) {
+  const auto is_power = [](int64_t n) { return (n & (n - 1)) == 0; };
+  for (int dp = 1; dp <= 12; ++dp) {
+    for (const int64_t leaves : {1, 3, 4, 6}) {
+      const RunConfig config = with_step_norms(dp, leaves);
+      const std::vector<ConfigProblem> problems = validate(config);
+      EXPECT_EQ(problems.empty(), dp == 1 || (is_power(dp) && is_power(leaves))) << dp << leaves;
+      for (const ConfigProblem& problem : problems) {
+        for (const int value : degrees_named_by(problem)) {
+          RunConfig other = config;
+          set(other, problem.key, value);
+          const bool is_other_leaf = problem.key == "parallel.dp" && value > 1;
+          EXPECT_EQ(validate(other).empty(), !is_other_leaf || is_power(leaves * dp / value))
+              << problem.message() << ": " << value;
+        }
+      }
+      RunConfig fixed = config;
+      fixed.run.reproducible = Reproducible::Fixed;
+      EXPECT_TRUE(validate(fixed).empty());
+    }
+  }
+}
+
+TEST(StepNormRules, WhatDoesNotGoWithThemIsRefused) {
+  EXPECT_TRUE(validate(with_step_norms(2, 2)).empty());
+  const std::pair<const char*, std::function<void(RunConfig&)>> changes[] = {
+      {"whole images",
+       [](RunConfig& c) {
+         c.parallel.layers = {{"*", LayerStrategy::Spatial}};
+       }},
+      {"parallel.stage_dp",
+       [](RunConfig& c) {
+         c.parallel.pp = 2;
+         c.parallel.stage_dp = "2,1";
+       }},
+      {"replay_elsewhere_every", [](RunConfig& c) { c.run.replay_elsewhere_every = 1; }},
+      {"noise_scale_every", [](RunConfig& c) { c.run.noise_scale_every = 1; }},
+      {"leaves of batch.micro_sequences", [](RunConfig& c) { c.parallel.tp = 2; }},
+      {"has none", [](RunConfig& c) { c.model.family = ModelFamily::AlexNet; }}};
+  for (const auto& [part, change] : changes) {
+    bool is_found = false;
+    RunConfig config = with_step_norms(2, 2);
+    change(config);
+    for (const ConfigProblem& problem : validate(config)) {
+      is_found = is_found || (problem.key == "model.batch_norm" &&
+                              problem.message().find(part) != std::string::npos);
+    }
+    EXPECT_TRUE(is_found) << part;
   }
 }
 

@@ -53,6 +53,7 @@ Hardware hardware_of(const MeasuredMachine& measured) {
   hardware.launch_s = kernels.launch_s;
   hardware.background_s = measured.calls.background_s;
   hardware.overlap_share = measured.shares_cores ? kShareOfCore : 0.0;
+  hardware.core_s_per_byte = measured.shares_cores ? measured.calls.core_s_per_byte : 0.0;
   measured.offload.set(measured.num_ranks, hardware);
   hardware.set_nodes(measured.calls.ranks_per_node, measured.calls.inside, measured.calls.between);
   return hardware;
@@ -86,7 +87,10 @@ Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host)
   hardware.memory_bytes_per_s *= share;
   hardware.matmul_bytes_per_s *= share;
   const bool shares_cores = ranks > 1 && ranks * plan.num_threads >= host.num_cores;
-  if (hardware.is_processor()) hardware.overlap_share = shares_cores ? kShareOfCore : 0.0;
+  if (hardware.is_processor()) {
+    hardware.overlap_share = shares_cores ? kShareOfCore : 0.0;
+    if (!shares_cores) hardware.core_s_per_byte = 0.0;
+  }
   hardware.offload_bytes_per_s /= ranks;
   hardware.offload_write_bytes_per_s /= ranks;
   if (used < double(host.num_cores)) hardware.offload_share = 0.0;  // the file has a core

@@ -72,6 +72,7 @@ constexpr ModelKey kModelKeys[] = {
     {"model.width_factor", same<&ModelSpec::width_factor>},
     {"model.base_channels", same<&ModelSpec::base_channels>},
     {"model.widen_first_conv", same<&ModelSpec::widen_first_conv>},
+    {"model.batch_norm", same<&ModelSpec::batch_norm>},
     {"model.experts", same<&ModelSpec::experts>},
     {"model.top_k", same<&ModelSpec::top_k>},
     {"model.shared_experts", same<&ModelSpec::shared_experts>},

@@ -47,6 +47,8 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
       world_(world),
       groups_(world, plan.mesh),
       rank_(std::move(rank)),
+      batch_(
+          groups_.dp().split(rank_.coords.dp / rank_.shape.batch_ranks, rank_.coords.dp, "batch")),
       binding_(world.rank(), ranks_of_this_process(plan), plan.num_threads),
       team_(plan.num_threads),
       arena_(world.allocate_shared(rank_.memory.arena_bytes)),
@@ -54,12 +56,14 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
       offload_(rank_, memory_, offload_path(plan.config.memory, folder, world.rank()),
                plan.config.run.comm_timeout_s),
       stream_(team_, memory_.workspace()),
-      ctx_{stream_, kernels, groups_.tp(), groups_.cp(), groups_.ep()},
+      ctx_{stream_, kernels, groups_.tp(), groups_.cp(), groups_.ep(), *batch_},
       optimizer_(plan.config.optim, rank_.norm_sum, plan.config.run.seed) {
   TRIREME_CHECK(rank_.position == groups_.position(), "the plan of another rank");
   if (has_pairs(rank_.program)) {
     ctx_.turns = &turns_.emplace([this] { return running_ns(ctx_); });
-    for (Group* group : {&groups_.tp(), &groups_.cp(), &groups_.ep()}) group->take_turns(*turns_);
+    for (Group* group : {&groups_.tp(), &groups_.cp(), &groups_.ep(), batch_.get()}) {
+      group->take_turns(*turns_);
+    }
   }
   if (plan.shape.compute == DType::F16) {
     loss_scale_ = {plan.config.precision.loss_scale, plan.config.precision.loss_scale_window};
@@ -104,7 +108,7 @@ Engine::Engine(const RunPlan& plan, RankPlan rank, World& world, const KernelTab
   }
   optimizer_.reserve(groups_.tp());
   for (const ChunkTables& chunk : rank_.chunks) {
-    reserve_moves(groups_.tp(), plan.model, chunk.stage, rank_.shape);
+    reserve_moves(groups_.tp(), *batch_, plan.model, chunk.stage, rank_.shape);
   }
   bind_owned();
   pipeline_ = std::make_unique<Pipeline>(rank_, memory_, groups_.pp(), groups_.tp(), stages_);
@@ -138,8 +142,8 @@ std::vector<OpSeconds> Engine::op_seconds() const {
 
 int64_t Engine::message_scratch_bytes() const {
   int64_t bytes = 0;
-  for (const Group* group :
-       {&world_.group(), &groups_.tp(), shards_.get(), replicas_.get(), mirror_.get()}) {
+  for (const Group* group : {&world_.group(), &groups_.tp(), batch_.get(), shards_.get(),
+                             replicas_.get(), mirror_.get()}) {
     if (group != nullptr) bytes += group->scratch_bytes();
   }
   return bytes + tied_->scratch_bytes() + pipeline_->scratch_bytes();
@@ -354,6 +358,7 @@ std::vector<std::pair<std::string, Traffic>> Engine::traffic() const {
       for (const auto* group : {&shards_, &replicas_, &expert_shards_, &expert_replicas_}) {
         traffic += (*group)->traffic();
       }
+      traffic += batch_->traffic();
       traffic += tied_->gather_traffic();
     }
     if (axis == "tp") {

@@ -135,6 +135,7 @@ class Engine {
   World& world_;
   MeshGroups groups_;
   const RankPlan rank_;
+  const std::unique_ptr<Group> batch_;  // StageShape::batch_ranks
   std::unique_ptr<Group> shards_, replicas_, expert_shards_, expert_replicas_, mirror_;
   std::optional<TiedSum> tied_;
   CoreBinding binding_;  // must come before the threads, which inherit the binding

@@ -63,7 +63,8 @@ class Generation : public testing::Test {
   ByteTokenizer tokenizer_;
   OwnStream stream_{1};
   SoleRank rank_;
-  Ctx ctx_{stream_, reference_kernels(), rank_.group(), rank_.group(), rank_.group()};
+  Ctx ctx_{stream_,       reference_kernels(), rank_.group(),
+           rank_.group(), rank_.group(),       rank_.group()};
   std::vector<ParamSpec> params_ = param_table(byte_model(), whole_model(byte_model()));
   TensorTable table_;
   Buffer memory_;

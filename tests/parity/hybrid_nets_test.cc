@@ -38,6 +38,19 @@ TEST(ParityOfHybridNets, StatisticsOfBatchNormsHaveTheBitsOfOneRank) {
   EXPECT_EQ(num_compared, 2 * 4);
 }
 
+// Batch norms over a step join the sums of the ranks of tp, and then those of the ranks of dp.
+TEST(ParityOfHybridNets, BatchNormsOverAStepKeepWithinBounds) {
+  const auto run = [](const HybridLayout& layout) {
+    RunConfig config = hybrid_config_of(kConvNet, layout);
+    config.model.batch_norm = NormBatch::Step;
+    config.run.reproducible = Reproducible::Fixed;
+    return run_of(make_plan(config, {}).value(), 2);
+  };
+  const LayoutRun one = run({});
+  expect_near(run({.tp = 2}), one);
+  expect_near(run({.dp = 2, .tp = 2, .zero = 1}), one);
+}
+
 // A feature is dropped by the number of its image, so no layout changes which are.
 TEST(ParityOfHybridNets, DropoutLeavesTheBitsOfOneRankOnEveryLayout) {
   const auto run = [](const HybridLayout& layout, double dropout) {

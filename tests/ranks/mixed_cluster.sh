@@ -33,8 +33,8 @@ numbers_of() {  # numbers_of RUN: those of its device
   sed '/^\[tiers/,$d' "$folder/$1/hardware.toml"
 }
 device() {
-  numbers_of alone | grep -vE '^(background_s|overlap_share) = '
-  numbers_of pair | grep -E '^(background_s|overlap_share) = '
+  numbers_of alone | grep -vE '^(background_s|core_s_per_byte|overlap_share) = '
+  numbers_of pair | grep -E '^(background_s|core_s_per_byte|overlap_share) = '
 }
 taskset -c 1 sh -c 'while :; do :; done' &
 loop=$!

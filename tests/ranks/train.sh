@@ -14,6 +14,7 @@ common=(--set run.reproducible=layout --set run.steps=10
 failed=0
 check() {  # ranks, model, settings: threads and processes have the same numbers
   local count=$1 model=$configs/tiny-$2.toml threads=$folder/threads processes=$folder/processes
+  [[ -f $model ]] || model=$configs/$2.toml
   shift 2
   rm -rf "$threads" "$processes"
   if ! "$PROGRAM" train "$model" "${common[@]}" --out "$threads" "$@" 2>"$folder/log" ||
@@ -57,6 +58,8 @@ check 4 gpt2 "${by_place[@]}" --set parallel.tp=2 --set parallel.stage_tp=2,1 --
 check 2 moe --set parallel.dp=2 --set parallel.ep=2
 check 4 moe --set parallel.dp=4 --set parallel.ep=2 --set parallel.zero=3 \
   --set model.capacity_factor=1.0
+check 2 digits --set data.source=synthetic --set data.train= --set parallel.dp=2 \
+  --set model.batch_norm=step
 # A world whose size does not fit the configuration is refused.
 if ranks 3 train "$configs/tiny-gpt2.toml" "${common[@]}" --out "$folder/none" 2>"$folder/log"; then
   echo "3 ranks were not refused"; failed=1
