@@ -70,7 +70,7 @@ class Pricer {
          const Hardware& hardware, CollectiveBytes& collective_bytes)
       : plan_(plan),
         rank_(rank),
-        span_(span_of(plan.mesh, MeshAxis::Tp, rank.coords.pp)),
+        span_(span_on(hardware, plan.mesh, MeshAxis::Tp, rank.coords.pp)),
         link_(group_link(hardware, span_)),
         hardware_(hardware),
         collective_bytes_(collective_bytes) {
@@ -172,7 +172,8 @@ class Pricer {
   }
 
   int64_t sent(const MoveCollective& move, DType dtype) const {
-    const GroupPlace place{0, span_, {}, hardware_.ranks_per_node()};
+    const GroupPlace place{
+        first_alike(collective_bytes_.nodes(), plan_.mesh, rank_.coords.pp), span_, {}};
     return collective_bytes_.sent(move.request(rank_.shape.tp, rank_.coords.tp), place,
                                   size_of(dtype), move.algorithm() == Algorithm::Canonical);
   }
