@@ -15,7 +15,7 @@ TEST(ThisMachine, ItsRanksShareItAndPayForCalls) {
     const Result<Hardware> measured = measure_this_machine(config, host);
     ASSERT_TRUE(measured.ok()) << measured.error().message;
     EXPECT_EQ(measured->threads, std::max(1, host.num_cores / num_ranks));
-    EXPECT_EQ(measured->ranks_per_node(), num_ranks);
+    EXPECT_EQ(measured->nodes().size_at(0), num_ranks);
     EXPECT_GT(measured->fp32_flops, 0.0);
     EXPECT_EQ(measured->tiers.front().link.latency_s > 0.0, num_ranks > 1);
     EXPECT_EQ(measured->tiers.front().link.bytes_per_s > 0.0, num_ranks > 1);

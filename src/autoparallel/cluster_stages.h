@@ -22,6 +22,9 @@ class ClusterStages {
   int num_mixes() const { return int(mixes_.size()); }
   int mix_of(int first_rank, int num_ranks) const;
 
+  // A cluster as if all its ranks had the first of the devices of a mix.
+  const Hardware& hardware_of(int mix) const { return mixes_[size_t(mix)].front()->run.hardware; }
+
   int64_t sequences() const { return sequences_; }  // of a micro-batch
   int64_t num_microbatches() const { return first().num_microbatches(); }
   std::vector<StageSearch::Uniform> uniforms(int num_ranks) const {

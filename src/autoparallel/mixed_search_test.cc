@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "autoparallel/cluster_stages.h"
 #include "autoparallel/planned_run.h"
+#include "autoparallel/split_plan.h"
 #include "autoparallel/uneven_run.h"
 #include "planner/make_plan.h"
 #include "predict/predict.h"
@@ -141,6 +144,125 @@ TEST(MixedSearch, EveryStageFitsTheMemoryOfItsDevice) {
   EXPECT_LE(after.best.stages.front().bytes, double(hardware.memory_bytes));
   EXPECT_LT(after.best.stages.front().num_units, wide.num_units);
   EXPECT_GT(after.best.step_s, before.best.step_s);
+}
+
+// Four fast ranks share a node; of the slow ones behind them, `size` do.
+Hardware nodes_of_two_sizes(int64_t size) {
+  Hardware hardware = fast_and_slow(4, 2.0);
+  hardware.tiers = {{.name = "node", .ranks = 4, .link = {1e-6, 100e9}},
+                    {.name = "cluster", .link = {5e-6, 1e9}}};
+  hardware.others.front().ranks_per_node = size;
+  return hardware;
+}
+
+TEST(MixedSearch, NodesOfOneSizeGiveThePlansOfAFileThatDoesNotNameIt) {
+  RunConfig config = run_of(8);
+  config.batch.global_sequences = 16;
+  const Hardware without = nodes_of_two_sizes(0), with = nodes_of_two_sizes(4);
+  const PlanSearch a = search_on(without, config), b = search_on(with, config);
+  const auto steps_of = [](const PlanSearch& found) {
+    std::vector<double> steps = {found.best.step_s};
+    for (const auto* plans : {&found.uniforms, &found.by_speed, &found.by_stage}) {
+      for (const FoundPlan& plan : *plans) steps.push_back(plan.step_s);
+    }
+    return steps;
+  };
+  EXPECT_EQ(steps_of(a), steps_of(b));
+  ASSERT_EQ(a.best.stages.size(), b.best.stages.size());
+  for (size_t s = 0; s < a.best.stages.size(); ++s) {
+    EXPECT_EQ(a.best.stages[s].mesh, b.best.stages[s].mesh);
+    EXPECT_EQ(a.best.stages[s].num_units, b.best.stages[s].num_units);
+  }
+}
+
+// Tries every cut of the units and every sequence of sub-meshes that the nodes allow.
+class AllSplitsOnNodes {
+ public:
+  AllSplitsOnNodes(ClusterStages& search, int num_units, std::vector<int> node_of)
+      : search_(search), num_units_(num_units), node_of_(std::move(node_of)) {}
+
+  double least_seconds() {
+    for (int stages = 1; stages <= num_units_; ++stages) add(stages, 0, 0, 0.0, 0.0);
+    return least_s_;
+  }
+
+ private:
+  int size_of_node(int node) const {
+    return int(std::count(node_of_.begin(), node_of_.end(), node));
+  }
+  // (1, 2^i) inside a node of M ranks, or (n, M).
+  bool is_allowed(int first, int count) const {
+    const int size = size_of_node(node_of_[size_t(first)]);
+    for (int rank = first; rank < first + count; ++rank) {
+      if (size_of_node(node_of_[size_t(rank)]) != size) return false;
+    }
+    return count % size == 0 || (count < size && (count & (count - 1)) == 0);
+  }
+  void add(int stages, int unit, int rank, double sum, double slowest) {
+    const auto num_ranks = int(node_of_.size());
+    if (stages == 0) {
+      if (unit != num_units_ || rank != num_ranks) return;
+      const double more = double(search_.num_microbatches() - 1);
+      least_s_ = std::min(least_s_, sum + more * slowest);
+      return;
+    }
+    const int in_flight = int(std::min<int64_t>(stages, search_.num_microbatches()));
+    for (int count = 1; rank + count <= num_ranks; ++count) {
+      if (!is_allowed(rank, count)) continue;
+      const int mix = search_.mix_of(rank, count);
+      for (int last = unit; last < num_units_; ++last) {
+        const double s = search_.best_seconds(mix, unit, last, count, in_flight);
+        if (s == kImpossible) break;
+        if (sum + s > least_s_) break;
+        add(stages - 1, last + 1, rank + count, sum + s, std::max(slowest, s));
+      }
+    }
+  }
+
+  ClusterStages& search_;
+  int num_units_;
+  std::vector<int> node_of_;
+  double least_s_ = kImpossible;
+};
+
+TEST(MixedSearch, FindsTheBestSplitOfAllOnNodesOfTwoSizes) {
+  RunConfig config = run_of(6);
+  config.model.layers = 4;
+  config.batch.global_sequences = 4;
+  for (const auto& [size, node_of] :
+       {std::pair{2, std::vector<int>{0, 0, 0, 0, 1, 1}}, {1, {0, 0, 0, 0, 1, 2}}}) {
+    const Hardware hardware = nodes_of_two_sizes(size);
+    const PlannedRun run = planned_run(config, host_of(hardware, 6), hardware).value();
+    std::vector<int> units(size_t(run.num_units()));
+    std::iota(units.begin(), units.end(), 0);
+    for (const int64_t sequences : {1, 2}) {
+      ClusterStages search(run, sequences);
+      const auto found = split_plan(run, search, by_op(search), units, false);
+      ASSERT_TRUE(found.has_value());
+      const double least_s = AllSplitsOnNodes(search, run.num_units(), node_of).least_seconds();
+      EXPECT_GE(found->formula_s, least_s * (1.0 - 1e-12));
+      EXPECT_LE(found->formula_s, least_s * (1.0 + 2.0 * kSlowestStageGap)) << size;
+    }
+  }
+}
+
+TEST(MixedSearch, StagesLieOnNodesOfOneSizeAndTheirPlansCompile) {
+  RunConfig config = run_of(6);
+  config.batch.global_sequences = 24;
+  const Hardware hardware = nodes_of_two_sizes(2);
+  const PlanSearch found = search_on(hardware, config);
+  const NodeMap nodes = hardware.nodes();
+  ASSERT_FALSE(found.by_stage.empty());
+  for (const FoundPlan& plan : found.by_stage) {
+    int first = 0;
+    for (const StagePlan& stage : plan.stages) {
+      const NodeSizes sizes = nodes.sizes(first, first + stage.num_ranks - 1);
+      EXPECT_EQ(sizes.least, sizes.most) << first;
+      first += stage.num_ranks;
+    }
+    EXPECT_EQ(first, 6);
+    EXPECT_NEAR(plan.step_s, compiled_seconds(plan, config, hardware), 0.15 * plan.step_s);
+  }
 }
 
 }  // namespace

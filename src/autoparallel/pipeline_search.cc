@@ -98,8 +98,11 @@ class Splitter {
       std::vector<LeftRanks>& ranges = ranges_.emplace_back();
       for (int left = problem_.mesh_sizes[size_t(size)]; left <= problem_.num_ranks; ++left) {
         const int mix = mix_at(left, size);
+        if (mix == kNoStage) continue;
         num_mixes_ = std::max(num_mixes_, mix + 1);
-        if (ranges.empty() || ranges.back().mix != mix) ranges.push_back({left, left, mix});
+        const bool continues =
+            !ranges.empty() && ranges.back().mix == mix && ranges.back().last == left - 1;
+        if (!continues) ranges.push_back({left, left, mix});
         ranges.back().last = left;
       }
     }
@@ -249,6 +252,7 @@ class Splitter {
       const int taken = problem_.mesh_sizes[size_t(size)];
       if (taken > ranks) break;
       const int mix = mix_at(ranks, size);
+      if (mix == kNoStage) continue;
       for (int last = first; last <= problem_.num_operators - stages; ++last) {
         const size_t i = index(first, last, size, level, mix);
         if (is_above(i, bound_)) break;

@@ -8,6 +8,8 @@
 
 namespace trireme {
 
+inline constexpr int kNoStage = -1;
+
 // Stages take the operators of a model in order. Each stage has a sub-mesh of its own, and the
 // sub-meshes together have all ranks of the cluster.
 struct PipelineProblem {
@@ -28,7 +30,8 @@ struct PipelineProblem {
   std::function<SecondsBounds(int first, int last, int size, int in_flight, int mix)> bounds = {};
   double tolerance = 0.0;
   // Returns the mix of devices, from 0 on, of mesh_sizes[size] ranks from `first_rank` on. The
-  // first stage has the first ranks. Empty: all ranks have the same device.
+  // first stage has the first ranks. kNoStage: no stage can have these ranks. Empty: all ranks have
+  // the same device.
   std::function<int(int first_rank, int size)> mix_of = {};
   // Of two bounds of the slowest stage that differ by less than this share, only one is tried. 0:
   // the search is exact.

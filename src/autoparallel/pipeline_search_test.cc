@@ -49,6 +49,18 @@ void mix_devices(PipelineProblem& problem, std::mt19937& random) {
   };
 }
 
+// The first ranks have the first device, on nodes that take all sizes. The others have the second
+// one, whose nodes are smaller.
+void mix_nodes(PipelineProblem& problem, std::mt19937& random) {
+  const int num_first = int(random() % size_t(problem.num_ranks));
+  const int node = 1 << random() % 3;
+  problem.mix_of = [=, sizes = problem.mesh_sizes](int first_rank, int size) {
+    const int ranks = sizes[size_t(size)];
+    if (first_rank >= num_first) return ranks <= node || ranks % node == 0 ? 1 : kNoStage;
+    return first_rank + ranks <= num_first ? 0 : kNoStage;
+  };
+}
+
 // Tries every way to cut the operators and to share out the ranks.
 class AllSplits {
  public:
@@ -74,6 +86,7 @@ class AllSplits {
         const int in_flight = int(std::min<int64_t>(stages, problem_.num_microbatches));
         const int mix =
             problem_.mix_of ? problem_.mix_of(problem_.num_ranks - ranks, int(size)) : 0;
+        if (mix == kNoStage) continue;
         const double s = problem_.seconds(first, last, int(size), in_flight, mix);
         if (s < kNever) add(stages - 1, last + 1, ranks - taken, sum + s, std::max(slowest, s));
       }
@@ -88,7 +101,8 @@ TEST(PipelineSearch, FindsTheLeastStepOfAllSplits) {
   int found_some = 0;
   for (int round = 0; round < 800; ++round) {
     PipelineProblem problem = random_problem(random);
-    if (round % 2 == 1) mix_devices(problem, random);
+    if (round % 4 == 1) mix_devices(problem, random);
+    if (round % 4 == 3) mix_nodes(problem, random);
     const std::optional<PipelineSplit> found = split_pipeline(problem);
     const double least = AllSplits(problem).least();
     EXPECT_DOUBLE_EQ(found ? found->step_s : kNever, least) << "round " << round;

@@ -43,7 +43,12 @@ Link link_between(const PlannedRun& run, const FoundPlan& plan, double bytes, in
   const LinkSpec pair = pair_link(run.hardware, firsts[size_t(from)], firsts[size_t(to)]);
   const double senders = double(std::min(a.num_ranks, b.num_ranks));
   const MeshPlacement parted{DimPlacement::Rows, DimPlacement::Rows};
-  const double gather_s = move_seconds(bytes, parted, b.stream, b.mesh, run.hardware);
+  const int64_t first = firsts[size_t(to)];
+  StageMesh receivers = b.mesh;
+  for (MeshDim& dim : receivers.dims) {
+    dim.span.nodes = run.hardware.nodes().sizes(first, first + b.num_ranks - 1);
+  }
+  const double gather_s = move_seconds(bytes, parted, b.stream, receivers, run.hardware);
   return {pair.latency_s + run.hardware.background_s + gather_s, pair.bytes_per_s * senders};
 }
 
@@ -51,12 +56,16 @@ void take_better(std::optional<FoundPlan>& best, std::optional<FoundPlan> plan) 
   if (plan && (!best || plan->step_s < best->step_s)) best = std::move(plan);
 }
 
-// True if the search knows stages of as many ranks as those of the plan.
+// True if the search knows stages of as many ranks as those of the plan, where they lie.
 bool has_meshes(const PlannedRun& run, const FoundPlan& plan) {
   const std::vector<int> sizes = mesh_sizes(run);
-  return std::all_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
-    return std::find(sizes.begin(), sizes.end(), stage.num_ranks) != sizes.end();
-  });
+  const std::vector<int64_t> firsts = first_positions(plan);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const int ranks = plan.stages[s].num_ranks;
+    if (!std::binary_search(sizes.begin(), sizes.end(), ranks)) return false;
+    if (!may_lie(run, int(firsts[s]), ranks)) return false;
+  }
+  return true;
 }
 
 const FoundPlan* fastest_of(const std::vector<FoundPlan>& plans) {
@@ -85,15 +94,36 @@ std::vector<int64_t> microbatch_sizes(const PlannedRun& run) {
   return sizes;
 }
 
-std::vector<int> mesh_sizes(const PlannedRun& run) {
-  const int per_node = std::min(run.hardware.ranks_per_node(), run.num_ranks);
+namespace {
+
+// Returns the numbers of ranks of a stage on nodes of one size.
+std::vector<int> sizes_on_nodes(int64_t ranks_of_node, int num_ranks) {
+  const int per_node = int(std::min<int64_t>(ranks_of_node, num_ranks));
   std::vector<int> sizes;
-  const bool is_large = run.num_ranks > kMostRanksInParts;
+  const bool is_large = num_ranks > kMostRanksInParts;
   for (int size = 1; size < per_node && !is_large; size *= 2) sizes.push_back(size);
-  for (int nodes = 1; nodes * per_node <= run.num_ranks; nodes += is_large ? nodes : 1) {
+  for (int nodes = 1; nodes * per_node <= num_ranks; nodes += is_large ? nodes : 1) {
     sizes.push_back(nodes * per_node);
   }
   return sizes;
+}
+
+}  // namespace
+
+std::vector<int> mesh_sizes(const PlannedRun& run) {
+  std::set<int> all;
+  for (const int64_t size : run.hardware.nodes().sizes_of_run(run.num_ranks)) {
+    const std::vector<int> sizes = sizes_on_nodes(size, run.num_ranks);
+    all.insert(sizes.begin(), sizes.end());
+  }
+  return {all.begin(), all.end()};
+}
+
+bool may_lie(const PlannedRun& run, int first_rank, int num_ranks) {
+  const NodeSizes nodes = run.hardware.nodes().sizes(first_rank, first_rank + num_ranks - 1);
+  if (nodes.most == 0) return true;  // all nodes of the cluster are equal
+  const std::vector<int> sizes = sizes_on_nodes(nodes.least, run.num_ranks);
+  return nodes.least == nodes.most && std::binary_search(sizes.begin(), sizes.end(), num_ranks);
 }
 
 std::vector<int> operators_of(const PlannedRun& run) {

@@ -52,9 +52,14 @@ std::vector<int64_t> microbatch_sizes(const PlannedRun& run);
 // A micro-batch has at most so many sequences for each rank of the run. An image is one row of the
 // head, whose kernels are slow with few rows.
 inline constexpr int64_t kMostSequencesOfRank = 4, kMostImagesOfRank = 64;
-// Returns the numbers of ranks that a stage may have: powers of two inside a node, and whole nodes.
-// If the run has more than kMostRanksInParts ranks, a stage has 1, 2, 4, ... whole nodes.
+// Returns the numbers of ranks that a stage may have somewhere: powers of two inside a node, and
+// whole nodes. If the run has more than kMostRanksInParts ranks, a stage has 1, 2, 4, ... whole
+// nodes.
 std::vector<int> mesh_sizes(const PlannedRun& run);
+// True if a stage may have so many ranks from `first_rank` on, one of mesh_sizes(): where nodes
+// have several sizes, it lies on nodes of one size and has a number of ranks that goes with this
+// size.
+bool may_lie(const PlannedRun& run, int first_rank, int num_ranks);
 inline constexpr int kMostRanksInParts = 128;
 // The units are clustered into at most so many operators.
 inline constexpr int kMostOperators = 32;

@@ -33,7 +33,7 @@ LayoutChoice layout_of(const FoundPlan& plan, const RunConfig& config, const Har
   }
   mesh.pp = int(plan.stages.size());
   // Stages take neighbouring ranks.
-  if (mesh.pp > 1 && mesh.size() > hardware.ranks_per_node()) {
+  if (mesh.pp > 1 && !hardware.nodes().share_node(0, mesh.size() - 1)) {
     mesh.order = {MeshAxis::Tp, MeshAxis::Dp, MeshAxis::Cp, MeshAxis::Pp};
   }
   if (mesh.dp > 1) layout.zero = zero_level_of(uniform.sharding);

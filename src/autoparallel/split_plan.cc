@@ -15,8 +15,9 @@ int end_of(const std::vector<int>& operators, int op, int num_units) {
 }
 
 // Returns the seconds in which a stage of so many ranks sends a micro-batch to its neighbour.
-double message_seconds(const PlannedRun& run, int64_t sequences, int ranks) {
-  const LinkSpec link = pair_link(run.hardware, 0, ranks);
+double message_seconds(const PlannedRun& run, const Hardware& hardware, int64_t sequences,
+                       int ranks) {
+  const LinkSpec link = pair_link(hardware, 0, ranks);
   return transfer_s(link, message_bytes(run, sequences) / double(ranks));
 }
 
@@ -60,25 +61,28 @@ std::optional<FoundPlan> split_plan(const PlannedRun& run, const ClusterStages& 
   };
   if (search.num_mixes() > 1) {
     problem.mix_of = [&](int first_rank, int size) {
-      return search.mix_of(first_rank, problem.mesh_sizes[size_t(size)]);
+      const int ranks = problem.mesh_sizes[size_t(size)];
+      return may_lie(run, first_rank, ranks) ? search.mix_of(first_rank, ranks) : kNoStage;
     };
   }
   const auto asked = [&](int first, int last, int size, int in_flight, int mix) {
     const auto [begin, end] = units_of(first, last);
     return AskedStage{mix, begin, end, problem.mesh_sizes[size_t(size)], in_flight};
   };
-  const auto message_s = [&](int size) {
+  const auto message_s = [&](int size, int mix) {
     const int ranks = problem.mesh_sizes[size_t(size)];
-    return counts_messages && ranks < run.num_ranks ? message_seconds(run, sequences, ranks) : 0.0;
+    const bool counts = counts_messages && ranks < run.num_ranks;
+    return counts ? message_seconds(run, search.hardware_of(mix), sequences, ranks) : 0.0;
   };
   problem.seconds = [&](int first, int last, int size, int in_flight, int mix) {
-    return message_s(size) + source.seconds(asked(first, last, size, in_flight, mix));
+    return message_s(size, mix) + source.seconds(asked(first, last, size, in_flight, mix));
   };
   problem.tolerance = source.tolerance;
   if (source.bounds) {
     problem.bounds = [&](int first, int last, int size, int in_flight, int mix) {
       const SecondsBounds bounds = source.bounds(asked(first, last, size, in_flight, mix));
-      return SecondsBounds{message_s(size) + bounds.lower, message_s(size) + bounds.upper};
+      return SecondsBounds{message_s(size, mix) + bounds.lower,
+                           message_s(size, mix) + bounds.upper};
     };
   }
   const std::optional<PipelineSplit> split = split_pipeline(problem);

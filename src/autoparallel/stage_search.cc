@@ -137,7 +137,7 @@ const std::vector<MeshWays>& StageSearch::ways(int num_ranks) {
   const auto [known, is_new] = ways_.try_emplace(num_ranks);
   if (!is_new) return known->second;
   for (const StageMesh& mesh : stage_meshes(num_ranks, sequences_)) {
-    if (is_mirrored(mesh, run_.hardware.ranks_per_node())) continue;
+    if (is_mirrored(mesh, run_.hardware.nodes().least_size(num_ranks))) continue;
     const std::vector<MeshPlacement> streams = streams_of(mesh);
     const size_t first = known->second.size();
     for (const MeshPlacement& stream : streams) known->second.push_back({mesh, stream, {}});

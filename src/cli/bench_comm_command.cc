@@ -221,7 +221,7 @@ Status run_bench_comm(const BenchCommOptions& o, std::ostream& out) {
       report_one(world, o, c, report);
     }
   };
-  const WorldOptions options{.timeout_s = o.timeout_s, .ranks_per_node = o.ranks_per_node};
+  const WorldOptions options{.timeout_s = o.timeout_s, .nodes = o.nodes()};
   try {
     if (mpi) {
       TRIREME_TRY_DONE(run_mpi_rank(options, body));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "schema/node_map.h"
 
 namespace trireme {
 
@@ -29,6 +30,10 @@ struct BenchCommOptions {
   bool table = false;
   bool json = false;        // --json: one object per line
   double timeout_s = 60.0;  // --timeout: deadline of every wait
+
+  std::optional<NodeMap> nodes() const {
+    return ranks_per_node > 0 ? std::optional<NodeMap>(ranks_per_node) : std::nullopt;
+  }
 };
 
 // Runs the collective, verifies its result, times it, and writes the report of rank 0 to `out`.

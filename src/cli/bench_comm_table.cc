@@ -120,7 +120,7 @@ Status print_cost_table(const BenchCommOptions& o, const CollectiveCase& c, std:
                  " has one: leave out --backend");
   }
   if (o.ranks < 2) return usage(fmt::format("--ranks {}: --table begins with 2 ranks", o.ranks));
-  const WorldOptions options{.timeout_s = o.timeout_s, .ranks_per_node = o.ranks_per_node};
+  const WorldOptions options{.timeout_s = o.timeout_s, .nodes = o.nodes()};
   Status status = Done{};
   const std::vector<int64_t> counts = counts_of(o, c.dtype);
   if (!o.json) out << heading() << std::flush;

@@ -37,7 +37,7 @@ StagesPicture plan_by_op_picture(const PlanByOp& found) {
                                         format_seconds(found.uniform->found.step_s)));
   }
   picture.num_ranks = found.run.num_ranks;
-  picture.ranks_per_node = found.run.hardware.ranks_per_node();
+  picture.nodes = found.run.hardware.nodes();
   const StageSearch names(found.run, best.sequences);
   int rank = 0;
   for (size_t s = 0; s < best.stages.size(); ++s) {

@@ -33,6 +33,7 @@ RanksOfStage ranks_of_stage(const PlannedRun& run, int first_rank, int num_ranks
     ranks.devices += run.hardware.all_of_device(device).name;
     ranks.memory_bytes = std::min(ranks.memory_bytes, memory_of_device(run, device));
   }
+  ranks.devices += run.hardware.nodes().text(first_rank, first_rank + num_ranks - 1);
   return ranks;
 }
 

@@ -12,7 +12,7 @@ namespace trireme {
 std::string units_text(const PlannedRun& run, int first, int count);
 // The ranks of a stage.
 struct RanksOfStage {
-  std::string devices;  // their names if the cluster is mixed, else ""
+  std::string devices;  // their names and nodes if the cluster is mixed, else ""
   double memory_bytes;  // of the rank that has the least
 };
 RanksOfStage ranks_of_stage(const PlannedRun& run, int first_rank, int num_ranks);

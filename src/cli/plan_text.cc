@@ -160,8 +160,12 @@ std::string device_lines(const RunPlan& plan, const Hardware& hardware) {
                                     format_bytes(alike.memory.arena_bytes)));
     }
     const Hardware own = hardware.all_of_device(device);
-    text += fmt::format("device     {} of {}: {}\n", own.name, format_bytes(own.memory_bytes),
-                        classes.empty() ? "no ranks" : fmt::to_string(fmt::join(classes, ", ")));
+    const std::string nodes = hardware.nodes().are_equal()
+                                  ? ""
+                                  : fmt::format(", nodes of {} ranks", own.nodes().size_at(0));
+    text +=
+        fmt::format("device     {} of {}{}: {}\n", own.name, format_bytes(own.memory_bytes), nodes,
+                    classes.empty() ? "no ranks" : fmt::to_string(fmt::join(classes, ", ")));
   }
   return text;
 }

@@ -136,6 +136,8 @@ Json stage_json(const PlanByOp& found, const StageSearch& names, const StagePlan
                {"backward_s", stage.backward_s},
                {"step_s", stage.step_s},
                {"bytes", stage.bytes}};
+  const NodeMap nodes = found.run.hardware.nodes();
+  if (!nodes.are_equal()) json["ranks_per_node"] = nodes.size_at(first_rank);
   json["kinds"] = Json::array();
   for (size_t u = 0; u < stage.units.size(); ++u) {
     const PlacedUnits& units = stage.units[u];

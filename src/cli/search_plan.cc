@@ -118,7 +118,8 @@ std::string ranks_of_devices(const Hardware& hardware, int num_ranks) {
     const int device = hardware.device_of(rank);
     while (rank < num_ranks && hardware.device_of(rank) == device) ++rank;
     text +=
-        fmt::format("  ranks {} to {}: {}\n", first, rank - 1, hardware.all_of_device(device).name);
+        fmt::format("  ranks {} to {}: {}{}\n", first, rank - 1,
+                    hardware.all_of_device(device).name, hardware.nodes().text(first, rank - 1));
   }
   return text + "\n";
 }

@@ -16,6 +16,7 @@
 #include "comm/shared_board.h"
 #include "comm/transport.h"
 #include "device/buffer.h"
+#include "schema/node_map.h"
 #include "watch/progress_page.h"
 
 namespace trireme {
@@ -30,8 +31,8 @@ struct WorldOptions {
   double timeout_s = 60.0;  // run.comm_timeout_s: deadline of every wait
   // checkpoint.timeout_s: how long file work of a single rank may take without progress.
   double progress_timeout_s = 300.0;
-  // Local ranks: ranks per simulated node, between which no memory is shared; 0: one node.
-  int ranks_per_node = 0;
+  // Simulated nodes, between which no memory is shared; nullopt: the nodes are the hosts.
+  std::optional<NodeMap> nodes = {};
   // The costs by which Algorithm::Auto decides.
   CommCost cost;
   // The caller counts the signals that ask this process to stop. May be null.

@@ -59,7 +59,7 @@ TEST(CalibrateComm, MeasuresTheSameFiniteNumbersForAllRanks) {
   for (int size : {1, 3}) {
     std::mutex mutex;
     std::vector<CommCost> costs;
-    run_ranks(size, {.timeout_s = 60, .ranks_per_node = 2}, [&](World& world) {
+    run_ranks(size, {.timeout_s = 60, .nodes = 2}, [&](World& world) {
       const CommCost cost = calibrate_comm(world);
       const std::lock_guard lock(mutex);
       costs.push_back(cost);
@@ -79,7 +79,7 @@ TEST(CalibrateComm, CallsOfAWorldCostAllItsRanksTheSame) {
   for (const int size : {1, 2, 3}) {
     std::mutex mutex;
     std::vector<MeasuredCalls> calls;
-    run_ranks(size, {.timeout_s = 60, .ranks_per_node = 2}, [&](World& world) {
+    run_ranks(size, {.timeout_s = 60, .nodes = 2}, [&](World& world) {
       const MeasuredCalls measured = measure_calls(world);
       const std::lock_guard lock(mutex);
       calls.push_back(measured);

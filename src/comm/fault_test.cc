@@ -28,7 +28,7 @@ constexpr Wire kWires[] = {Wire::Threads, Wire::TcpInHost, Wire::TcpBetweenHosts
 void run_over(Wire wire, int size, WorldOptions options,
               const std::function<void(World&)>& function) {
   if (wire == Wire::Threads) return run_ranks(size, options, function);
-  options.ranks_per_node = wire == Wire::TcpInHost ? 0 : 1;
+  options.nodes = wire == Wire::TcpInHost ? 0 : 1;
   run_tcp_ranks(size, options, function);
 }
 

@@ -60,7 +60,7 @@ TEST(Collectives, IntegersAgreeBitwiseForEveryAlgorithmSizeCountTypeAndReduction
     }
     // Simulated nodes do not share memory.
     for (const int ranks_per_node : {0, 1 + int(seed % 3)}) {
-      run_ranks(size, {.ranks_per_node = ranks_per_node}, [&](World& world) {
+      run_ranks(size, {.nodes = ranks_per_node}, [&](World& world) {
         for (const CollectiveCase& c : cases) {
           const bool needs_memory = c.algorithm == Algorithm::Shared;
           const bool is_free =
@@ -87,7 +87,7 @@ TEST(Collectives, RandomDataIsWithinTheBoundAndEqualOnAllRanksAndFromRunToRun) {
         std::string failure;
         for (int repeat = 0; repeat < 2; ++repeat) {
           const int ranks_per_node = algorithm == Algorithm::Shared ? 0 : 2;
-          run_ranks(size, {.ranks_per_node = ranks_per_node}, [&](World& world) {
+          run_ranks(size, {.nodes = ranks_per_node}, [&](World& world) {
             CollectiveRun run(world, world.group(),
                               {.algorithm = algorithm,
                                .dtype = dtype,
@@ -270,7 +270,7 @@ TEST(Accounting, SharedSendsInTotalWhatItReceives) {
 
 TEST(Scratch, OfACallThatWasReservedDoesNotGrow) {
   for (int size : {1, 2, 3, 4, 6, 8}) {
-    run_ranks(size, {.ranks_per_node = 2}, [&](World& world) {
+    run_ranks(size, {.nodes = 2}, [&](World& world) {
       for (int c = 0; c <= int(Collective::Barrier); ++c) {
         for (Algorithm algorithm : all_algorithms(Collective(c), size)) {
           if (algorithm == Algorithm::Shared) continue;

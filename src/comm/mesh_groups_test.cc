@@ -13,7 +13,7 @@ TEST(MeshGroups, EveryGroupHoldsTheRanksAlongItsAxis) {
         Mesh{2, 2, 1, 2, 4}, Mesh{1, 1, 4, 2, 2}, Mesh{1, 1, 1, 8, 4}, Mesh{4, 2, 1, 1, 2},
         Mesh{2, 2, 1, 2, 4, {MeshAxis::Dp, MeshAxis::Pp, MeshAxis::Cp, MeshAxis::Tp}},
         Mesh{2, 1, 2, 2, 1, {MeshAxis::Pp, MeshAxis::Tp, MeshAxis::Dp, MeshAxis::Cp}}}) {
-    run_ranks(mesh.size(), {.ranks_per_node = 2}, [&](World& world) {
+    run_ranks(mesh.size(), {.nodes = 2}, [&](World& world) {
       MeshGroups groups(world, mesh);
       ASSERT_EQ(groups.rank_at(groups.position()), world.rank());
       for (MeshAxis axis : {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Pp, MeshAxis::Dp, MeshAxis::Ep}) {

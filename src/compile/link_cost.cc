@@ -38,6 +38,30 @@ RankSpan span_of(const Mesh& mesh, MeshAxis axis, int place) {
   return dp.stride > cp.stride ? dp : cp;
 }
 
+NodeSizes nodes_of_place(const Hardware& hardware, const Mesh& mesh, int place) {
+  const NodeMap nodes = hardware.nodes();
+  if (nodes.are_equal()) return {};
+  NodeSizes all;
+  const PlaceDegrees degrees = mesh.at(place);
+  for (int dp = 0; dp < degrees.dp; ++dp) {
+    for (int cp = 0; cp < mesh.cp; ++cp) {
+      for (int tp = 0; tp < degrees.tp; ++tp) {
+        const int64_t size =
+            nodes.size_at(position_of(mesh, {.tp = tp, .cp = cp, .pp = place, .dp = dp}));
+        all.least = all.least == 0 ? size : std::min(all.least, size);
+        all.most = std::max(all.most, size);
+      }
+    }
+  }
+  return all;
+}
+
+RankSpan span_on(const Hardware& hardware, const Mesh& mesh, MeshAxis axis, int place) {
+  RankSpan span = span_of(mesh, axis, place);
+  span.nodes = nodes_of_place(hardware, mesh, place);
+  return span;
+}
+
 LinkSpec group_link(const Hardware& hardware, RankSpan span) {
   const std::vector<TierPart> parts = parts_of(hardware.tiers, span);
   LinkSpec link{latency_s(hardware, parts), 0.0};
@@ -70,11 +94,15 @@ LinkSpec exchange_link(const Hardware& hardware, RankSpan span) {
 }
 
 LinkSpec pair_link(const Hardware& hardware, int64_t from, int64_t to) {
+  const NodeMap nodes = hardware.nodes();
+  const int64_t larger = std::max(nodes.size_at(from), nodes.size_at(to));
   for (size_t i = 0; i < hardware.tiers.size(); ++i) {
     const LinkTier& tier = hardware.tiers[i];
     const bool is_last = i + 1 == hardware.tiers.size();
-    if (is_last || from / tier.ranks == to / tier.ranks) {
-      return {tier.link.latency_s, bytes_per_s_of_rank(hardware.tiers, i)};
+    const bool is_joined =
+        is_last || (i == 0 ? nodes.share_node(from, to) : from / tier.ranks == to / tier.ranks);
+    if (is_joined) {
+      return {tier.link.latency_s, bytes_per_s_of_rank(hardware.tiers, i, larger)};
     }
   }
   return {};
@@ -82,7 +110,8 @@ LinkSpec pair_link(const Hardware& hardware, int64_t from, int64_t to) {
 
 double shared_memory_s(const Hardware& hardware, RankSpan span, VectorMove move,
                        double sent_bytes) {
-  const bool is_inside_node = span.count * span.stride <= hardware.ranks_per_node();
+  const int64_t node = span.nodes.least > 0 ? span.nodes.least : hardware.nodes().size_at(0);
+  const bool is_inside_node = span.count * span.stride <= node;
   if (!hardware.is_processor() || span.count < 2 || !is_inside_node) return 0.0;
   const double n = double(span.count);
   double moved = 0.0;  // bytes, for each byte that is sent

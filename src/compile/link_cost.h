@@ -10,6 +10,11 @@ namespace trireme {
 // pipeline have groups alike unless they differ.
 RankSpan span_of(const Mesh& mesh, MeshAxis axis, int place = 0);
 
+// The sizes of the nodes on which the ranks of a place lie.
+NodeSizes nodes_of_place(const Hardware& hardware, const Mesh& mesh, int place);
+// span_of with these sizes, for prices.
+RankSpan span_on(const Hardware& hardware, const Mesh& mesh, MeshAxis axis, int place);
+
 // A rank's link in a collective of a group in which ranks pass on what they receive (ring, tree,
 // halving, or one after the other inside a node and between nodes). The latency is that of the
 // whole collective. Bytes per second count what this rank sends: the slowest tier decides, and a
@@ -20,7 +25,8 @@ LinkSpec group_link(const Hardware& hardware, RankSpan span);
 // another node cross the rank's own link.
 LinkSpec exchange_link(const Hardware& hardware, RankSpan span);
 
-// The link between the ranks at two positions of the mesh.
+// The link between the ranks at two positions of the mesh. If their nodes have different sizes, the
+// rank with less bandwidth to other nodes decides.
 LinkSpec pair_link(const Hardware& hardware, int64_t from, int64_t to);
 
 // Seconds in which a rank moves the bytes of a collective through memory, for vectors that no cache

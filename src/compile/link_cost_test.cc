@@ -176,5 +176,66 @@ TEST(LinkCost, RanksOfOneProcessorShareItsMemory) {
   EXPECT_EQ(shared_memory_s(hardware, {1, 1}, VectorMove::AllReduce, 1e9), 0.0);
 }
 
+// The first four nodes have eight ranks, the next ones four, behind them again eight. Ranks of a
+// node share its adapters.
+Hardware two_sizes(int64_t adapters = 0) {
+  Hardware hardware = two_tiers();
+  hardware.tiers[1].adapters = adapters;
+  hardware.others.push_back(
+      {.label = "b", .first_rank = 32, .ranks = 16, .ranks_per_node = 4, .device = hardware});
+  return hardware;
+}
+
+TEST(LinkCost, PairsOnNodesOfTwoSizesAreJoinedByTheTierThatJoinsTheirNodes) {
+  const Hardware hardware = two_sizes();
+  const NodeMap nodes = hardware.nodes();
+  for (int from = 0; from < 64; ++from) {
+    for (int to = 0; to < 64; ++to) {
+      const size_t tier = nodes.share_node(from, to) ? 0 : 1;
+      EXPECT_EQ(pair_link(hardware, from, to), hardware.tiers[tier].link) << from << " " << to;
+    }
+  }
+  // Of four adapters, a rank has half of one on nodes of eight, and one on nodes of four.
+  const Hardware shared = two_sizes(4);
+  EXPECT_EQ(pair_link(shared, 0, 8).bytes_per_s, 5e9);
+  EXPECT_EQ(pair_link(shared, 32, 36).bytes_per_s, 10e9);
+  EXPECT_EQ(pair_link(shared, 31, 32).bytes_per_s, 5e9);
+}
+
+// A group on nodes of one size has the links of a cluster of these nodes; on nodes of both sizes it
+// is no faster than on those of either.
+TEST(LinkCost, GroupsOnNodesOfTwoSizesAreNoFasterThanOnThoseOfOne) {
+  for (const int64_t adapters : {0, 4}) {
+    const Hardware mixed = two_sizes(adapters);
+    for (const RankSpan span : {RankSpan{2, 1}, RankSpan{4, 1}, RankSpan{8, 1}, RankSpan{16, 1},
+                                RankSpan{4, 4}, RankSpan{2, 8}, RankSpan{8, 2}}) {
+      const auto links = [&](const Hardware& hardware, NodeSizes nodes) {
+        const RankSpan on{span.count, span.stride, nodes};
+        return std::pair(group_link(hardware, on), exchange_link(hardware, on));
+      };
+      const auto [group, exchange] = links(mixed, {4, 8});
+      for (const auto& [device, size] : {std::pair{0, 8}, {1, 4}}) {
+        const auto alone = links(mixed.all_of_device(device), {});
+        EXPECT_EQ(links(mixed, {size, size}), alone) << size;
+        EXPECT_LE(group.bytes_per_s, alone.first.bytes_per_s);
+        EXPECT_LE(exchange.bytes_per_s, alone.second.bytes_per_s);
+        EXPECT_GE(group.latency_s, alone.first.latency_s);
+      }
+    }
+  }
+}
+
+TEST(LinkCost, APlaceLiesOnTheNodesOfItsRanks) {
+  const Hardware hardware = two_sizes();
+  const Mesh stages{
+      .tp = 4, .pp = 3, .dp = 4, .order = {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Dp, MeshAxis::Pp}};
+  EXPECT_EQ(nodes_of_place(hardware, stages, 0), (NodeSizes{8, 8}));
+  EXPECT_EQ(nodes_of_place(hardware, stages, 2), (NodeSizes{4, 4}));
+  Mesh scattered = stages;
+  scattered.order = {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Pp, MeshAxis::Dp};
+  EXPECT_EQ(nodes_of_place(hardware, scattered, 0), (NodeSizes{4, 8}));
+  EXPECT_EQ(nodes_of_place(two_tiers(), stages, 0), NodeSizes{});
+}
+
 }  // namespace
 }  // namespace trireme

@@ -26,7 +26,7 @@ StageMessage message_of(const RunPlan& plan, const Hardware& hardware) {
   const double tp = plan.mesh.tp;
   if (!hardware.practice.splits_messages || plan.shape.sequence_parallel) return message;
   message.bytes /= tp;
-  message.gather_s = collectives_s(hardware, span_of(plan.mesh, MeshAxis::Tp, 0),
+  message.gather_s = collectives_s(hardware, span_on(hardware, plan.mesh, MeshAxis::Tp, 0),
                                    VectorMove::AllGather, (tp - 1) * message.bytes);
   return message;
 }
@@ -52,7 +52,8 @@ Link link_of_messages(const RunPlan& plan, const StageMessage& message, const Ha
                           ? double(mesh.tp) / std::min(mesh.tp_at(from), mesh.tp_at(to))
                           : 1.0 / std::min(sent.here, received.here);
   const int ranks = received.num_gathering();
-  const RankSpan gathering{ranks, stride_of(mesh, MeshAxis::Tp, to)};
+  const RankSpan gathering{ranks, stride_of(mesh, MeshAxis::Tp, to),
+                           nodes_of_place(hardware, mesh, to)};
   const double gather_s = ranks == 1 ? 0.0
                                      : collectives_s(hardware, gathering, VectorMove::AllGather,
                                                      message.bytes * (ranks - 1) / ranks);

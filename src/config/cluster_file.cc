@@ -73,6 +73,8 @@ OtherDevice& other_of(Hardware& hardware, const std::string& label) {
   return hardware.others.emplace_back(std::move(other));
 }
 
+constexpr std::string_view kOwnNodes = "ranks_per_node";  // a key of a table [devices.LABEL]
+
 // Stores the value of a line of a table [devices.LABEL].
 Status assign_other(Hardware& hardware, const ConfigAssignment& assignment) {
   const std::string prefix = "devices.", key = assignment.key;
@@ -95,9 +97,40 @@ Status assign_other(Hardware& hardware, const ConfigAssignment& assignment) {
     }
     return usage(unknown_key(key, fields));
   }
-  fields =
-      device_fields(other_of(hardware, key.substr(prefix.size(), end_of_label - prefix.size())));
-  return assign(*std::find_if(fields.begin(), fields.end(), is_meant), assignment);
+  OtherDevice& other = other_of(hardware, key.substr(prefix.size(), end_of_label - prefix.size()));
+  fields = device_fields(other);
+  const ConfigField& field = *std::find_if(fields.begin(), fields.end(), is_meant);
+  TRIREME_TRY_DONE(assign(field, assignment));
+  if (field.name != kOwnNodes || other.ranks_per_node > 0) return Done{};
+  return usage(
+      fmt::format("{} = {} must be at least 1; leave the line out if the nodes of this device have "
+                  "as many ranks as those of [device]",
+                  key, other.ranks_per_node));
+}
+
+// Refuses a table that only says how large its nodes are: no rank would have the device.
+std::string nodes_without_ranks(const std::vector<ConfigAssignment>& assignments,
+                                const Hardware& hardware) {
+  for (const OtherDevice& other : hardware.others) {
+    const std::string table = "devices." + other.label + ".";
+    const auto has_only_nodes = [&](const ConfigAssignment& one) {
+      return !one.key.starts_with(table) || one.key == table + std::string(kOwnNodes);
+    };
+    if (other.ranks_per_node == 0 ||
+        !std::all_of(assignments.begin(), assignments.end(), has_only_nodes)) {
+      continue;
+    }
+    std::vector<std::string> labels;
+    for (const OtherDevice& one : hardware.others) {
+      if (one.label != other.label) labels.push_back(one.label);
+    }
+    const std::string nearest = nearest_name(other.label, labels);
+    return fmt::format("{}{} = {} describes nodes of a device that has no other line: {}", table,
+                       kOwnNodes, other.ranks_per_node,
+                       nearest.empty() ? "state its first_rank, and what differs from [device]"
+                                       : fmt::format("did you mean [devices.{}]?", nearest));
+  }
+  return "";
 }
 
 // Stores the value of a line, in the device or in the tier that the key names.
@@ -166,7 +199,10 @@ Result<Hardware> parse_hardware(std::string_view text, const std::string& source
       [](const OtherDevice& a, const OtherDevice& b) { return a.first_rank < b.first_rank; });
   std::stable_sort(hardware.tiers.begin(), hardware.tiers.end(), joins_fewer_ranks);
   if (problems.empty()) {
-    for (const std::string& problem : validate(hardware)) {
+    std::vector<std::string> impossible = validate(hardware);
+    const std::string unknown = nodes_without_ranks(assignments, hardware);
+    if (!unknown.empty()) impossible = {unknown};
+    for (const std::string& problem : impossible) {
       problems.push_back(fmt::format("{}: {}", place_of(problem, assignments, source), problem));
     }
   }

@@ -94,12 +94,59 @@ TEST(ClusterFile, OtherDevicesThatCannotBeAreRefusedWithTheirLine) {
   }
 }
 
+TEST(ClusterFile, NodesOfAnotherSizeBelongToTheirDevice) {
+  const std::string text = std::string(kLeast) +
+                           "[tiers.node]\nranks = 8\n[tiers.cluster]\nbytes_per_s = 1e9\n"
+                           "[devices.a]\nfirst_rank = 8\nranks = 8\nranks_per_node = 4\n"
+                           "[devices.b]\nfirst_rank = 16\nranks_per_node = 16\n";
+  const auto hardware = parse_hardware(text, "c.toml");
+  ASSERT_TRUE(hardware.ok()) << hardware.error().message;
+  EXPECT_EQ(to_toml(*parse_hardware(to_toml(*hardware), "again")), to_toml(*hardware));
+  EXPECT_EQ(hardware->nodes().first_ranks(40), (std::vector<int64_t>{0, 8, 12, 16, 32}));
+  const std::string same = "[devices.a]\nfirst_rank = 8\n";
+  const auto without = parse_hardware(kLeast + same + "[tiers.node]\nranks = 8\n", "c.toml");
+  const auto with =
+      parse_hardware(kLeast + same + "ranks_per_node = 8\n[tiers.node]\nranks = 8\n", "c.toml");
+  ASSERT_TRUE(without.ok() && with.ok());
+  EXPECT_TRUE(without->nodes().are_equal());
+  EXPECT_TRUE(with->nodes().are_equal());
+}
+
+TEST(ClusterFile, NodesThatCannotBeAreRefusedWithTheirLine) {
+  const std::string node = "[tiers.node]\nranks = 4\n[tiers.all]\nbytes_per_s = 1e9\n";
+  const std::string pods =
+      "[tiers.node]\nranks = 4\n[tiers.pod]\nranks = 16\n[tiers.all]\nlatency_s = 0\n";
+  const std::string own = "[devices.a]\nfirst_rank = 8\nranks_per_node = ";
+  for (
+      const auto& [table, expected] : std::vector<std::pair<std::string, std::string>>{
+          {node + own + "0\n", "c.toml:10: devices.a.ranks_per_node = 0 must be at least 1; leave"},
+          {node + own + "-2\n", "devices.a.ranks_per_node = -2 must be at least 1"},
+          {node + own + "3\nranks = 8\n",
+           "devices.a.ranks = 8 must be a multiple of devices.a.ranks_per_node = 3, because the "
+           "ranks of a node have the same device: take 9"},
+          {node + own + "2\nranks = 2\n[devices.b]\nfirst_rank = 12\n",
+           "devices.b.first_rank = 12 must be 10 plus a multiple of tiers.node.ranks = 4, because "
+           "the ranks of a node have the same device: take 14"},
+          {own + "2\n", "state the ranks of the innermost tier"},
+          {pods + own + "6\n",
+           "devices.a.ranks_per_node = 6 cuts nodes at the borders of tiers.pod"},
+          {pods + "[devices.a]\nfirst_rank = 4\nranks_per_node = 8\n",
+           "the first rank of these nodes, 4, must be multiples of it"},
+          {node + "[devices.a100]\nfirst_rank = 8\n[devices.a10]\nranks_per_node = 2\n",
+           "devices.a10.ranks_per_node = 2 describes nodes of a device that has no other line: did "
+           "you mean [devices.a100]?"},
+          {node + "[devices.a]\nranks_per_nodes = 2\n", "did you mean devices.ranks_per_node?"}}) {
+    const std::string message = error_of(kLeast + table);
+    EXPECT_NE(message.find(expected), std::string::npos) << table << message;
+  }
+}
+
 TEST(ClusterFile, AbsentBf16IsFp32AndTheRestHasItsDefaults) {
   const Hardware hardware = *parse_hardware(kLeast, "c.toml");
   EXPECT_EQ(hardware.bf16_flops, 1e12);
   EXPECT_EQ(hardware.memory_bytes_per_s, 1e9);
   EXPECT_EQ(hardware.matmul_share, Hardware{}.matmul_share);
-  EXPECT_EQ(hardware.ranks_per_node(), 1);
+  EXPECT_EQ(hardware.nodes().size_at(0), 1);
 }
 
 TEST(ClusterFile, EveryProblemIsSaidWithItsLine) {

@@ -1,6 +1,7 @@
 #include "observe/draw_stages.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -17,7 +18,7 @@ constexpr double kRanksHeight = 34;            // of the bar of all ranks
 constexpr double kBarWidth = 150, kBar = 10;   // of times and memory
 constexpr double kBoxHeight = 36, kOpGap = 6;  // of the ops
 constexpr double kUnitWidth = 230;             // the name of a unit, left of its ops
-constexpr int kMostNodeLines = 64;
+constexpr size_t kMostNodeLines = 64;
 
 // Light enough for dark text. Neighbouring stages differ in their grey; a colour means roles.
 constexpr std::string_view kGreys[] = {"#d7dee6", "#b3bfcb"};
@@ -102,17 +103,18 @@ class StagesDrawing {
       text_ += svg_text(x + width / 2, y + kRanksHeight / 2 + 4, "on middle",
                         cut(width < 70 ? fmt::format("{}", s) : fmt::format("stage {}", s), width));
     }
-    const int nodes = picture_.num_ranks / picture_.ranks_per_node;
-    for (int node = 1; nodes <= kMostNodeLines && node < nodes; ++node) {
-      const double x = kPageMargin + per_rank * node * picture_.ranks_per_node;
+    const std::vector<int64_t> nodes = picture_.nodes.first_ranks(picture_.num_ranks);
+    for (size_t node = 1; nodes.size() <= kMostNodeLines && node < nodes.size(); ++node) {
+      const double x = kPageMargin + per_rank * double(nodes[node]);
       text_ += fmt::format(
           "<line class=\"node\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", x,
           y - 4, x, y + kRanksHeight + 4);
     }
     y_ += kRanksHeight + kTextLine;
-    text_ += svg_text(kPageMargin, y_, "faint",
-                      fmt::format("ranks 0 to {}; a line separates nodes of {}",
-                                  picture_.num_ranks - 1, picture_.ranks_per_node));
+    text_ +=
+        svg_text(kPageMargin, y_, "faint",
+                 fmt::format("ranks 0 to {}; a line separates nodes of {}", picture_.num_ranks - 1,
+                             fmt::join(picture_.nodes.sizes_of_run(picture_.num_ranks), ", ")));
   }
 
   void draw_share(double x, const std::string& name, double share) {

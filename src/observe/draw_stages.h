@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "schema/node_map.h"
+
 namespace trireme {
 
 // An op of a drawn stage, or several ops with the same roles behind each other.
@@ -31,7 +33,7 @@ struct StagesPicture {
   std::string title;
   std::vector<std::string> lines;  // below the title
   int num_ranks = 1;
-  int ranks_per_node = 1;
+  NodeMap nodes = 1;
   std::vector<DrawnStage> stages;
 };
 

@@ -12,7 +12,7 @@ StagesPicture two_stages() {
   StagesPicture picture;
   picture.title = "plan <by op>";
   picture.num_ranks = 12;
-  picture.ranks_per_node = 4;
+  picture.nodes = 4;
   picture.stages = {{.units = "embedding, layers 0 to 3",
                      .figures = "8 ranks",
                      .first_rank = 0,
@@ -47,6 +47,19 @@ TEST(DrawStages, AStageIsAsWideAsItsShareOfTheRanks) {
   const std::vector<double> widths = widths_of(svg, "stage ");
   ASSERT_EQ(widths.size(), 2u);
   EXPECT_NEAR(widths[0], 2.0 * widths[1], 0.2);
+}
+
+TEST(DrawStages, ALineStandsBetweenNodesAlsoOfSeveralSizes) {
+  StagesPicture picture = two_stages();
+  picture.nodes.begin_part(8, 1);
+  const auto lines_of = [](const std::string& svg) {
+    int lines = 0;
+    for (size_t at = 0; (at = svg.find("<line class=\"node\"", at)) != svg.npos; ++at) ++lines;
+    return lines;
+  };
+  EXPECT_EQ(lines_of(draw_stages(two_stages())), 2);  // at ranks 4 and 8
+  EXPECT_EQ(lines_of(draw_stages(picture)), 5);       // also at 9, 10 and 11
+  EXPECT_NE(draw_stages(picture).find("separates nodes of 1, 4"), std::string::npos);
 }
 
 TEST(DrawStages, EveryOpAndEveryRoleIsNamed) {

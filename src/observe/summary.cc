@@ -254,6 +254,8 @@ std::string plan_json(const RunPlan& plan, const Predictions& predicted, const H
     json["classes"].push_back(class_json(plan, alike));
     if (!hardware.is_mixed()) continue;
     json["classes"].back()["device"] = hardware.all_of_device(hardware.device_of(alike.first)).name;
+    if (hardware.nodes().are_equal()) continue;
+    json["classes"].back()["ranks_per_node"] = hardware.nodes().size_at(alike.first);
   }
   if (plan.num_ranks() <= kMostListedRanks) {
     json["ranks"] = Json::array();

@@ -149,7 +149,7 @@ inline std::vector<PlannedLayout> brute_force(const RunConfig& config, const Har
   bounds.take_buckets_up_to(
       *std::max_element(space.bucket_bytes.begin(), space.bucket_bytes.end()));
   PlanParts parts;
-  CollectiveBytes collectives(CommCost{});
+  CollectiveBytes collectives(CommCost{}, hardware.nodes());
   const auto visit = [&](const LayoutChoice& layout) {
     const RunConfig own = with_layout(config, layout);
     if (!validate(own).empty()) return;
@@ -173,7 +173,7 @@ inline std::vector<PlannedLayout> brute_force(const RunConfig& config, const Har
     }
   };
   const auto visit_ways = [&](const LayoutChoice& layout) {
-    for (const LayoutChoice& exchanged : with_exchanges(layout, hardware.ranks_per_node())) {
+    for (const LayoutChoice& exchanged : with_exchanges(layout, int(hardware.nodes().size_at(0)))) {
       for (const LayoutChoice& way : in_every_way(exchanged, space)) visit(way);
     }
   };

@@ -118,7 +118,7 @@ bool CandidateQueue::is_searched(const LayoutChoice& layout) const {
 }
 
 void CandidateQueue::add_layouts(const Mesh& mesh) {
-  const int ranks_per_node = task_.hardware.ranks_per_node();
+  const int ranks_per_node = task_.hardware.nodes().least_size(task_.num_ranks());
   std::vector<MeshOrder> orders = trireme::orders_of(mesh, task_.space.orders, ranks_per_node);
   std::vector<LayoutChoice> layouts =
       layouts_of(mesh, orders, task_.started.model, task_.started.global_sequences, recomputes_,

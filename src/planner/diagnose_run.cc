@@ -21,7 +21,7 @@ std::vector<StepFinding> diagnose_shares(const RunPlan& plan, const HostFacts& h
                                          const Hardware& hardware, Symptoms symptoms,
                                          RemedyPrices prices) {
   symptoms.num_microbatches = plan.num_microbatches;
-  symptoms.ranks_per_node = hardware.ranks_per_node();
+  symptoms.ranks_per_node = hardware.nodes().least_size(plan.num_ranks());
   prices.step_s = predicted_step_s(plan, hardware);
   // Nobody reads why a plan is refused, which takes longer than the plan itself.
   prices.with = [&](const RunConfig& other) -> std::optional<double> {

@@ -36,8 +36,8 @@ struct Symptoms {
   // The configuration as it is planned: its vocabulary and its sequences of a step are set.
   const RunConfig& config;
   int64_t num_microbatches = 0;
-  int ranks_per_node = 1;
-  StepShares shares;  // predicted or measured
+  int ranks_per_node = 1;  // of the smallest node
+  StepShares shares;       // predicted or measured
 };
 
 // Prices for the gains of a diagnosis, both in predicted seconds of a step.

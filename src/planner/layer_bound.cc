@@ -218,11 +218,14 @@ LayerBounds::ExchangeTimes LayerBounds::price_exchanges(const LayoutChoice& layo
   ExchangeTimes least{kMost, kMost};
   for (const LayerRun& run : layer_kinds(plan.model)) {
     rank.chunks = {ChunkTables{.stage = {run.first, 1, false, false}}};
-    const auto comm_s = [&](ActionKind kind) {
-      return predict_layer_comm(plan, rank, {.kind = kind}, hardware_, collectives_).total();
-    };
-    least.forward_s = std::min(least.forward_s, comm_s(ActionKind::F));
-    least.backward_s = std::min(least.backward_s, comm_s(ActionKind::BW));
+    for (OnNodes& nodes : on_nodes_) {
+      const auto comm_s = [&](ActionKind kind) {
+        return predict_layer_comm(plan, rank, {.kind = kind}, nodes.hardware, nodes.collectives)
+            .total();
+      };
+      least.forward_s = std::min(least.forward_s, comm_s(ActionKind::F));
+      least.backward_s = std::min(least.backward_s, comm_s(ActionKind::BW));
+    }
   }
   return least;
 }
@@ -259,17 +262,28 @@ double LayerBounds::dp_bytes_per_s(const LayoutChoice& layout, Orders orders,
   return fastest;
 }
 
+double LayerBounds::dp_bytes_per_s(const Mesh& mesh, double shards, bool is_reduction) const {
+  double fastest = 0.0;
+  for (const OnNodes& nodes : on_nodes_) {
+    const double bytes_per_s = dp_bytes_per_s(nodes.hardware, mesh, shards, is_reduction);
+    if (bytes_per_s <= 0.0) return 0.0;
+    fastest = std::max(fastest, bytes_per_s);
+  }
+  return fastest;
+}
+
 // With hybrid sharding a gradient takes two links: a rank scatters all of it among the ranks that
 // shard the parameters, and sums its own part with the replicas of these.
-double LayerBounds::dp_bytes_per_s(const Mesh& mesh, double shards, bool is_reduction) const {
+double LayerBounds::dp_bytes_per_s(const Hardware& hardware, const Mesh& mesh, double shards,
+                                   bool is_reduction) {
   const RankSpan dp = span_of(mesh, MeshAxis::Dp);
   const auto of_shards = int64_t(shards);
   const double near =
-      fastest_bytes_per_s(hardware_, {of_shards, dp.stride}, VectorMove::ReduceScatter);
+      fastest_bytes_per_s(hardware, {of_shards, dp.stride}, VectorMove::ReduceScatter);
   const int64_t replicas = dp.count / of_shards;
   if (!is_reduction || replicas == 1) return near;
   const double far =
-      fastest_bytes_per_s(hardware_, {replicas, dp.stride * of_shards}, VectorMove::AllReduce);
+      fastest_bytes_per_s(hardware, {replicas, dp.stride * of_shards}, VectorMove::AllReduce);
   const double scattered = 1.0 - 1.0 / shards;
   const double summed = 2.0 * (1.0 - 1.0 / double(replicas)) / shards;
   if (near <= 0.0 || far <= 0.0) return 0.0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -55,10 +56,13 @@ class LayerBounds {
 
   // Both arguments must outlive the object.
   LayerBounds(const RunPlan& started, const Hardware& hardware)
-      : started_(started),
-        hardware_(hardware),
-        collectives_(comm_cost(started_)),
-        prices_(hardware) {}
+      : started_(started), hardware_(hardware), prices_(hardware) {
+    const NodeMap nodes = hardware.nodes();
+    for (const int64_t size : nodes.sizes_of_run(std::numeric_limits<int64_t>::max())) {
+      const Hardware equal = hardware.on_equal_nodes(size);
+      on_nodes_.push_back({equal, CollectiveBytes(comm_cost(started_), equal.nodes())});
+    }
+  }
 
   // See LayoutBounds::take_any_of. Returns true if the orders have changed.
   bool take_any_of(std::vector<LayerExchange> exchanges, std::vector<MeshOrder> orders);
@@ -100,6 +104,8 @@ class LayerBounds {
   ExchangeTimes price_exchanges(const LayoutChoice& layout);
   double dp_bytes_per_s(const LayoutChoice& layout, Orders orders, bool is_reduction) const;
   double dp_bytes_per_s(const Mesh& mesh, double shards, bool is_reduction) const;
+  static double dp_bytes_per_s(const Hardware& hardware, const Mesh& mesh, double shards,
+                               bool is_reduction);
   double reduce_seconds(const LayoutChoice& layout, Orders orders);
   double gather_seconds(const LayoutChoice& layout, Orders orders);
 
@@ -117,7 +123,13 @@ class LayerBounds {
   // Layouts that differ only in ZeRO follow each other, so the parts of the last mesh are enough.
   Mesh mesh_of_zero_parts_;
   std::vector<std::pair<ZeroKey, ZeroParts>> zero_parts_;
-  CollectiveBytes collectives_;
+  // A group communicates at most as fast as if all nodes had the size that suits it best, so a
+  // bound is the least over all sizes of nodes.
+  struct OnNodes {
+    Hardware hardware;
+    CollectiveBytes collectives;
+  };
+  std::vector<OnNodes> on_nodes_;
   UnitPriceCache prices_;
 };
 

@@ -50,7 +50,7 @@ class Rules {
         host_(host),
         hardware_(hardware),
         num_ranks_(num_ranks),
-        node_(std::min(num_ranks, hardware.ranks_per_node())) {}
+        node_(std::min(num_ranks, hardware.nodes().least_size(num_ranks))) {}
 
   Result<RuledLayout> run() {
     TRIREME_TRY(started, start_plan(with_layout(config_, {}), host_));
@@ -299,7 +299,7 @@ class Rules {
   const HostFacts& host_;
   const Hardware& hardware_;
   int num_ranks_;
-  int node_;  // ranks of a node
+  int node_;  // ranks of the smallest node
   bool has_experts_ = false;
   int64_t experts_ = 0;
   int64_t layers_ = 0;
@@ -315,12 +315,14 @@ TokenRegime token_regime(const RunPlan& plan, const Hardware& hardware, int num_
   const DType compute = plan.shape.compute;
   const double flops = hardware.peak_flops(compute) * double(size_of(compute)) / 2.0 *
                        double(num_params(plan.model)) / double(num_active_params(plan.model));
+  const NodeMap nodes = hardware.nodes();
   const auto tokens_over = [&](int64_t ranks) {
-    const double bytes_per_s = group_link(hardware, {.count = ranks}).bytes_per_s;
+    const RankSpan span{.count = ranks, .nodes = nodes.sizes(0, num_ranks - 1)};
+    const double bytes_per_s = group_link(hardware, span).bytes_per_s;
     return ranks > 1 && bytes_per_s > 0.0 ? flops / bytes_per_s : 0.0;
   };
   return {double(plan.tokens_per_step()) / double(num_ranks),
-          tokens_over(std::min(num_ranks, hardware.ranks_per_node())), tokens_over(num_ranks)};
+          tokens_over(std::min(num_ranks, nodes.least_size(num_ranks))), tokens_over(num_ranks)};
 }
 
 Result<RuledLayout> layout_by_rules(const RunConfig& config, const HostFacts& host,

@@ -51,7 +51,7 @@ void expect_ruled(const RunConfig& config, const Hardware& hardware, int num_ran
   ASSERT_TRUE(ruled.ok()) << ruled.error().message;
   const LayoutChoice& layout = ruled->priced.layout;
   EXPECT_EQ(layout.mesh.size(), num_ranks);
-  EXPECT_LE(layout.mesh.tp, hardware.ranks_per_node());
+  EXPECT_LE(layout.mesh.tp, hardware.nodes().size_at(0));
   const Result<RunPlan> plan = make_plan(with_layout(config, layout), {});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_DOUBLE_EQ(predicted_step_s(*plan, hardware), ruled->priced.time.step);

@@ -33,7 +33,7 @@ LayoutTrial::LayoutTrial(const SearchTask& task, LayoutBounds& bounds, Candidate
       bounds_(bounds),
       queue_(queue),
       kept_(kept),
-      collectives_(comm_cost(task.started)),
+      collectives_(comm_cost(task.started), task.hardware.nodes()),
       prices_(task.hardware) {}
 
 void LayoutTrial::run(const Candidate& candidate) {

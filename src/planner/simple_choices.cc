@@ -21,7 +21,7 @@ struct Rule {
 
 // The widest tensor parallelism inside a node that the model takes.
 int widest_tp(const ModelSpec& model, const Hardware& hardware, int num_ranks) {
-  for (int tp = std::min(num_ranks, hardware.ranks_per_node()); tp > 1; --tp) {
+  for (int tp = std::min(num_ranks, hardware.nodes().least_size(num_ranks)); tp > 1; --tp) {
     const Mesh mesh{.tp = tp};
     if (num_ranks % tp == 0 && check_degrees(model, mesh, ContextExchange::Ring).ok()) return tp;
   }

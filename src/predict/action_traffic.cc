@@ -99,8 +99,8 @@ std::vector<RepeatedAction> repeated_actions(const Mesh& mesh, std::span<const A
 
 class ActionTraffic::Work {
  public:
-  Work(const RunPlan& plan, int ranks_per_node, CollectiveBytes& collective_bytes)
-      : plan_(plan), ranks_per_node_(ranks_per_node), collective_bytes_(collective_bytes) {}
+  Work(const RunPlan& plan, CollectiveBytes& collective_bytes)
+      : plan_(plan), collective_bytes_(collective_bytes) {}
 
   AxisCounts sent(const RankPlan& rank, const Action& action) {
     rank_ = &rank;
@@ -109,7 +109,7 @@ class ActionTraffic::Work {
     return bytes_;
   }
   int64_t sent_in_exchange(int position, const RankPlan& any_rank) {
-    const GroupPlace world{0, {plan_.num_ranks(), 1}, {}, ranks_per_node_};
+    const GroupPlace world{0, {plan_.num_ranks(), 1}, {}};
     const auto sent = [&](int64_t count, DType dtype) {
       return collective(Collective::AllReduce, world, position, count, {}, dtype, false);
     };
@@ -433,7 +433,8 @@ class ActionTraffic::Work {
       ShardedBucket& bucket = sharded(placed.bucket);
       const int index = zero_of(placed.bucket).index;
       const GroupPlace place = along(MeshAxis::Dp, shards, stride);
-      const auto [bytes, is_new] = bucket.reduced.try_emplace({index, place.normalized().first}, 0);
+      const auto [bytes, is_new] =
+          bucket.reduced.try_emplace({index, place.normalized(collective_bytes_.nodes()).first}, 0);
       if (is_new) {
         bytes->second =
             collective(Collective::ReduceScatter, place, index, placed.bucket.grads().count,
@@ -453,7 +454,8 @@ class ActionTraffic::Work {
     const int index = zero_of(placed.bucket).index;
     const int stride = placed.bucket.is_of_experts ? plan_.mesh.ep_dp() : 1;
     const GroupPlace place = along(MeshAxis::Dp, shards(placed.bucket), stride);
-    const auto [bytes, is_new] = bucket.gathered.try_emplace({index, place.normalized().first}, 0);
+    const auto [bytes, is_new] =
+        bucket.gathered.try_emplace({index, place.normalized(collective_bytes_.nodes()).first}, 0);
     if (is_new) {
       bytes->second = collective(Collective::AllGather, place, index, total, bucket.params,
                                  plan_.shape.compute, is_canonical());
@@ -474,7 +476,7 @@ class ActionTraffic::Work {
 
   // Gradients summed with another rank of the pipeline.
   int64_t pair_bytes(int side, int64_t count) const {
-    const GroupPlace pair{0, {2, plan_.num_ranks() - 1}, {}, ranks_per_node_};
+    const GroupPlace pair{0, {2, plan_.num_ranks() - 1}, {}};
     return collective(Collective::AllReduce, pair, side == kPeerBehind ? 0 : 1, count, {},
                       plan_.shape.grad, is_canonical());
   }
@@ -487,7 +489,7 @@ class ActionTraffic::Work {
     const int64_t stride = span_of(plan_.mesh, axis, at.pp).stride;
     const int64_t index = coord / step % count;
     const int64_t own = position_of(plan_.mesh, at);
-    return {own - index * step * stride, {count, step * stride}, {}, ranks_per_node_};
+    return {own - index * step * stride, {count, step * stride}, {}};
   }
   GroupPlace ranks_of_experts() const {
     const Mesh& mesh = plan_.mesh;
@@ -497,8 +499,7 @@ class ActionTraffic::Work {
     first.dp = fold / mesh.cp;
     return {position_of(mesh, first),
             {mesh.ep_cp(), span_of(mesh, MeshAxis::Cp, first.pp).stride},
-            {mesh.ep_dp(), span_of(mesh, MeshAxis::Dp, first.pp).stride},
-            ranks_per_node_};
+            {mesh.ep_dp(), span_of(mesh, MeshAxis::Dp, first.pp).stride}};
   }
 
   int64_t collective(Collective collective, const GroupPlace& place, int rank, int64_t count,
@@ -511,7 +512,6 @@ class ActionTraffic::Work {
   }
 
   const RunPlan& plan_;
-  int64_t ranks_per_node_;
   CollectiveBytes& collective_bytes_;
   std::map<int, LayerKeep> layers_;                                         // by kind
   std::map<int, int64_t> ring_columns_;                                     // by tp
@@ -523,9 +523,8 @@ class ActionTraffic::Work {
   AxisCounts bytes_ = {};
 };
 
-ActionTraffic::ActionTraffic(const RunPlan& plan, int ranks_per_node,
-                             CollectiveBytes& collective_bytes)
-    : work_(std::make_unique<Work>(plan, ranks_per_node, collective_bytes)) {}
+ActionTraffic::ActionTraffic(const RunPlan& plan, CollectiveBytes& collective_bytes)
+    : work_(std::make_unique<Work>(plan, collective_bytes)) {}
 ActionTraffic::~ActionTraffic() = default;
 
 AxisCounts ActionTraffic::sent(const RankPlan& rank, const Action& action) {

@@ -46,7 +46,7 @@ inline int64_t num_blocks(const ModelSpec& model, const StageSpec& stage) {
 // runtime/pipeline.cc). Caches its results for ranks, layers and buckets that are alike.
 class ActionTraffic {
  public:
-  ActionTraffic(const RunPlan& plan, int ranks_per_node, CollectiveBytes& collective_bytes);
+  ActionTraffic(const RunPlan& plan, CollectiveBytes& collective_bytes);
   ~ActionTraffic();
 
   // Returns the bytes that `rank` sends for one of repeated_actions. The exchange in Step is not

@@ -39,7 +39,7 @@ Largest over_tp(const RunPlan& plan, const RankPlan& rank, const Hardware& hardw
     for (const ActionKind kind : {ActionKind::F, ActionKind::BW}) {
       const TensorMoves moves = price_tensor_moves(plan, rank, chunk.stage, MeshAxis::Tp, kind,
                                                    hardware, collective_bytes);
-      const RankSpan span = span_of(plan.mesh, MeshAxis::Tp, rank.coords.pp);
+      const RankSpan span = span_on(hardware, plan.mesh, MeshAxis::Tp, rank.coords.pp);
       for (const LargestCollective& one : moves.largest) take(largest, "tp", span, one);
     }
   }
@@ -58,8 +58,7 @@ void add_dp(const RunPlan& plan, const RankPlan& rank, const Hardware& hardware,
         seen.insert({action.kind, action.chunk, action.first_unit, action.num_units}).second;
     if (!is_new) continue;
     const AxisBytes traffic =
-        predict_traffic(plan, rank, hardware.ranks_per_node(), std::span<const Action>(&action, 1),
-                        collective_bytes);
+        predict_traffic(plan, rank, std::span<const Action>(&action, 1), collective_bytes);
     for (const DataCollective& part :
          links.collectives(action.kind, double(bytes_on_axis(traffic, "dp")))) {
       CollectivePrice price = price_collective(hardware, part.span, part.move, part.sent_bytes);
@@ -93,12 +92,12 @@ std::string_view name_of(VectorMove move) {
 std::vector<AxisCollective> axis_collectives(const RunPlan& plan, const Hardware& hardware) {
   const RankPlan& rank = plan.pipeline.front();
   const Mesh& mesh = plan.mesh;
-  CollectiveBytes collective_bytes(comm_cost(plan));
+  CollectiveBytes collective_bytes(comm_cost(plan), hardware.nodes());
   std::vector<AxisCollective> all;
   if (mesh.tp_at(0) > 1) add(over_tp(plan, rank, hardware, collective_bytes), all);
   if (mesh.dp_at(0) > 1) add(over_dp(plan, rank, hardware, collective_bytes), all);
   const auto add_messages = [&](MeshAxis axis, const char* name, const char* collective) {
-    const RankSpan span = span_of(mesh, axis);
+    const RankSpan span = span_on(hardware, mesh, axis, 0);
     if (span.count > 1) all.push_back({name, collective, span});
   };
   const bool is_ring = rank.shape.context_exchange == ContextExchange::Ring;

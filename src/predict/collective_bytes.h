@@ -43,18 +43,21 @@ struct LayerCommKey {
 };
 
 // The ranks of a group by their positions: inner.count of them inner.stride apart, and these
-// outer.count times, outer.stride apart. Neighbouring positions share nodes of ranks_per_node.
+// outer.count times, outer.stride apart.
 struct GroupPlace {
   int64_t first = 0;  // position of the first rank
   RankSpan inner, outer;
-  int64_t ranks_per_node = 1;
 
-  bool is_one_node() const;
-  std::vector<int> node_of() const;  // [rank of the group]
-  // The same for all groups whose ranks lie on nodes alike.
-  GroupPlace normalized() const;
+  bool is_one_node(const NodeMap& nodes) const;
+  std::vector<int> node_of(const NodeMap& nodes) const;  // [rank of the group]
+  // The same for all groups whose ranks lie on equal nodes alike.
+  GroupPlace normalized(const NodeMap& nodes) const;
   friend auto operator<=>(const GroupPlace&, const GroupPlace&) = default;
 };
+
+// The first position of a place, for prices that all groups on nodes alike share: 0 if all nodes of
+// the cluster are equal.
+int64_t first_alike(const NodeMap& nodes, const Mesh& mesh, int place);
 
 // The costs by which the runtime of a plan chooses the algorithms of collectives: those of the
 // cluster file that all ranks have read, or else the usual ones.
@@ -67,7 +70,9 @@ CommCost comm_cost(const RunPlan& plan);
 // hardware.
 class CollectiveBytes {
  public:
-  explicit CollectiveBytes(const CommCost& cost) : cost_(cost) {}
+  CollectiveBytes(const CommCost& cost, const NodeMap& nodes) : cost_(cost), nodes_(nodes) {}
+
+  const NodeMap& nodes() const { return nodes_; }
 
   std::map<LayerCommKey, LayerComm> layer_comm;
 
@@ -89,6 +94,7 @@ class CollectiveBytes {
   };
 
   CommCost cost_;
+  NodeMap nodes_;
   std::map<std::pair<StageSpec, StageShape>, StageMoves> moves_;
   std::map<Asked, Chosen> chosen_;
 };

@@ -6,11 +6,11 @@ DataLinks::DataLinks(const RunPlan& plan, const RankPlan& rank, const Hardware& 
     : hardware_(hardware),
       grad_factor_(double(hardware.practice.bytes_of_grad(plan.shape.grad)) /
                    double(size_of(plan.shape.grad))) {
-  const RankSpan dp = span_of(plan.mesh, MeshAxis::Dp, rank.coords.pp);
+  const RankSpan dp = span_on(hardware, plan.mesh, MeshAxis::Dp, rank.coords.pp);
   const int64_t shards = rank.zero.level == 0 ? 1 : rank.zero.degree;
   const int64_t replicas = plan.mesh.dp_at(rank.coords.pp) / shards;
-  shards_ = {shards, dp.stride};
-  replicas_ = {replicas, dp.stride * shards};
+  shards_ = {shards, dp.stride, dp.nodes};
+  replicas_ = {replicas, dp.stride * shards, dp.nodes};
   // Of a vector of one byte: what a rank sends to scatter it, and to sum its own part.
   const double scattered = 1.0 - 1.0 / double(shards);
   const double summed = 2.0 * (1.0 - 1.0 / double(replicas)) / double(shards);

@@ -54,7 +54,7 @@ double PricedPlan::step_s() const {
 namespace {
 
 Result<PricedPlan> price_any_plan(const RunPlan& plan, const Hardware& hardware) {
-  CollectiveBytes collective_bytes(comm_cost(plan));
+  CollectiveBytes collective_bytes(comm_cost(plan), hardware.nodes());
   const PlanPrices prices = price_places(plan, hardware);
   const PlanPrices hiding =
       hardware.is_mixed() ? price_places(plan, hardware, OfDevices::Slowest) : prices;

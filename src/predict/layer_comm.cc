@@ -43,12 +43,12 @@ double rounds_of_ring(ActionKind kind, int cp) {
 LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& action,
                   const Hardware& hardware, CollectiveBytes& collective_bytes) {
   const Mesh& mesh = plan.mesh;
-  const auto span = [&](MeshAxis axis) { return span_of(mesh, axis, rank.coords.pp); };
+  const auto span = [&](MeshAxis axis) { return span_on(hardware, mesh, axis, rank.coords.pp); };
   const bool is_of_chunk = action.chunk >= 0;
   const double layers =
       is_of_chunk ? double(num_blocks(plan.model, rank.chunks[size_t(action.chunk)].stage)) : 1.0;
-  const AxisBytes traffic = predict_traffic(plan, rank, hardware.ranks_per_node(),
-                                            std::span<const Action>(&action, 1), collective_bytes);
+  const AxisBytes traffic =
+      predict_traffic(plan, rank, std::span<const Action>(&action, 1), collective_bytes);
   const auto seconds = [&](std::string_view axis, const LinkSpec& link, double exchanges) {
     return transfer_s(link, double(bytes_on_axis(traffic, axis)), layers * exchanges);
   };
@@ -74,7 +74,8 @@ LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& actio
   const RankSpan cp = span(MeshAxis::Cp);
   const bool is_ring = rank.shape.context_exchange == ContextExchange::Ring;
   // In a ring every rank waits for the slowest neighbour, to which its communication thread sends.
-  LinkSpec neighbour = pair_link(hardware, 0, (cp.count - 1) * cp.stride);
+  const int64_t first = first_alike(collective_bytes.nodes(), mesh, rank.coords.pp);
+  LinkSpec neighbour = pair_link(hardware, first, first + (cp.count - 1) * cp.stride);
   neighbour.latency_s += hardware.background_s;
   comm.cp = is_ring ? seconds("cp", neighbour, rounds_of_ring(action.kind, mesh.cp))
                     : seconds("cp", exchange_link(hardware, cp), kExchangesOfLayer);
@@ -82,15 +83,15 @@ LayerComm comm_of(const RunPlan& plan, const RankPlan& rank, const Action& actio
 }
 
 // The part of a group of ep along dp. Its part along cp follows from the span of cp.
-RankSpan experts_along_dp(const Mesh& mesh, int place) {
+RankSpan experts_along_dp(const Mesh& mesh, int place, NodeSizes nodes) {
   if (mesh.ep_dp() == 1) return {};
-  return {mesh.ep_dp(), stride_of(mesh, MeshAxis::Dp, place)};
+  return {mesh.ep_dp(), stride_of(mesh, MeshAxis::Dp, place), nodes};
 }
 
 // The ranks whose images are one batch of batch norms.
-RankSpan batch_span(const Mesh& mesh, const StageShape& shape, int place) {
-  if (shape.batch_ranks == 1) return {};
-  return {shape.batch_ranks, stride_of(mesh, MeshAxis::Dp, place)};
+RankSpan batch_span(const Hardware& hardware, const Mesh& mesh, const StageShape& shape,
+                    int place) {
+  return shape.batch_ranks == 1 ? RankSpan{} : span_on(hardware, mesh, MeshAxis::Dp, place);
 }
 
 }  // namespace
@@ -116,22 +117,25 @@ LayerComm predict_layer_comm(const RunPlan& plan, const RankPlan& rank, const Ac
   RankPlan outline;
   outline.coords = rank.coords;
   outline.coords.dp = 0;  // prices are those of the first groups
-  if (!mesh.is_uneven()) outline.coords.pp = 0;
+  const bool are_places_alike = !mesh.is_uneven() && collective_bytes.nodes().are_equal();
+  if (are_places_alike) outline.coords.pp = 0;
   outline.shape = rank.shape;
   // What is computed again does not change F.
   if (action.kind == ActionKind::F) {
     outline.shape.recompute = Recompute::None;
     outline.shape.again = 0;
   }
+  const RankSpan tp = span_on(hardware, mesh, MeshAxis::Tp, rank.coords.pp);
+  const RankSpan cp = span_on(hardware, mesh, MeshAxis::Cp, rank.coords.pp);
   const auto of_part = [&](const StageSpec& part) {
     outline.chunks.assign(1, ChunkTables{.stage = part});
     const LayerCommKey key{action.kind,
                            part,
                            outline.shape,
-                           span_of(mesh, MeshAxis::Tp, rank.coords.pp),
-                           batch_span(mesh, outline.shape, rank.coords.pp),
-                           span_of(mesh, MeshAxis::Cp, rank.coords.pp),
-                           experts_along_dp(mesh, rank.coords.pp),
+                           tp,
+                           batch_span(hardware, mesh, outline.shape, rank.coords.pp),
+                           cp,
+                           experts_along_dp(mesh, rank.coords.pp, tp.nodes),
                            mesh.size()};
     const auto [known, is_new] = collective_bytes.layer_comm.try_emplace(key);
     if (is_new) {

@@ -98,6 +98,45 @@ TEST(MixedCluster, EqualNodesCanBeExchangedAndWrittenAsOneTable) {
   }
 }
 
+// Two ranks of one device share a node, and so do those of the other one, or they are alone.
+Hardware nodes_of(int64_t ranks_of_first, int64_t ranks_of_other) {
+  Hardware hardware = mixed_nodes(2.0);
+  hardware.tiers.front().ranks = ranks_of_first;
+  hardware.others.front().ranks_per_node = ranks_of_other;
+  return hardware;
+}
+
+TEST(MixedCluster, NodesOfOneSizeHaveTheBitsOfAFileThatDoesNotNameIt) {
+  const Hardware without = mixed_nodes(2.0), with = nodes_of(2, 2);
+  ASSERT_EQ(without.nodes().size_at(0), 2);
+  for (const RunPlan& plan : plans_on(without)) {
+    const Predictions a = predict_ranks(plan, without), b = predict_ranks(plan, with);
+    for (int rank = 0; rank < plan.num_ranks(); ++rank) {
+      expect_same_bits(a.at(rank).time, b.at(rank).time);
+      EXPECT_EQ(a.at(rank).traffic, b.at(rank).traffic);
+    }
+  }
+}
+
+// Every rank sends what it alone would be asked to, and no step is faster than on larger nodes.
+TEST(MixedCluster, SmallerNodesOfOneKindNeverMakeTheStepFaster) {
+  const Hardware large = nodes_of(2, 2);
+  for (const Hardware& small : {nodes_of(2, 1), nodes_of(1, 2)}) {
+    int slower = 0;
+    for (const RunPlan& plan : plans_on(large)) {
+      const double large_s = predicted_step_s(plan, large), small_s = predicted_step_s(plan, small);
+      EXPECT_GE(small_s, large_s * (1.0 - 1e-12));
+      slower += small_s > large_s * (1.0 + 1e-12) ? 1 : 0;
+      const Predictions all = predict_ranks(plan, small);
+      for (int rank = 0; rank < plan.num_ranks(); ++rank) {
+        EXPECT_EQ(all.at(rank).traffic, predict_traffic(plan, rank_plan(plan, rank), small.nodes()))
+            << rank;
+      }
+    }
+    EXPECT_GT(slower, 0);
+  }
+}
+
 // With pp = 1 every step waits for the slow devices. With more stages only some of them are slow.
 TEST(MixedCluster, AStepLiesBetweenThoseOfItsDevicesAlone) {
   const Hardware mixed = mixed_nodes(3.0);

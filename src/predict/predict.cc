@@ -38,7 +38,9 @@ LayerComm layer_comm_of(const RunPlan& plan, const RankPlan& rank,
 double exchange_s(const RunPlan& plan, const Hardware& hardware) {
   if (!hardware.is_processor() || plan.num_ranks() == 1) return 0.0;
   const int num_calls = plan.shape.reports_logits ? 2 : 1;
-  return num_calls * group_link(hardware, {plan.num_ranks(), 1}).latency_s;
+  const int64_t ranks = plan.num_ranks();
+  return num_calls *
+         group_link(hardware, {ranks, 1, hardware.nodes().sizes(0, ranks - 1)}).latency_s;
 }
 
 std::vector<StepTimes> slowest_of_stages(const RunPlan& plan, const std::vector<StepTimes>& ranks) {
@@ -54,7 +56,7 @@ std::vector<StepTimes> slowest_of_stages(const RunPlan& plan, const std::vector<
 }  // namespace
 
 Result<Simulation> simulate_plan(const RunPlan& plan, const Hardware& hardware) {
-  CollectiveBytes collective_bytes(comm_cost(plan));
+  CollectiveBytes collective_bytes(comm_cost(plan), hardware.nodes());
   return price_schedule(plan, price_places(plan, hardware), hardware, collective_bytes).simulation;
 }
 
@@ -83,7 +85,7 @@ double predict_update(const RunPlan& plan, const RankPlan& rank, const Hardware&
 
 std::vector<StepTimes> predict_stages(const RunPlan& plan, const Hardware& hardware) {
   if (hardware.is_mixed()) return slowest_of_stages(plan, predict_mixed_ranks(plan, hardware));
-  CollectiveBytes collective_bytes(comm_cost(plan));
+  CollectiveBytes collective_bytes(comm_cost(plan), hardware.nodes());
   const PlanPrices prices = price_places(plan, hardware);
   const PricedSchedule priced = price_schedule(plan, prices, hardware, collective_bytes);
   return predict_stages(plan, prices, priced, hardware, collective_bytes);

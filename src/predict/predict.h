@@ -64,9 +64,9 @@ struct Predictions {
 
 // Returns what one rank sends in a step: the transfers of its program and the collectives that the
 // runtime runs for its other actions. Ranks of one node share memory.
-AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node);
+AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, const NodeMap& nodes);
 // Returns what the rank sends for some of its actions.
-AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node,
+AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank,
                           std::span<const Action> actions, CollectiveBytes& collective_bytes);
 
 // Simulates the schedule of one pipeline with the prices of its stages, up to Step.

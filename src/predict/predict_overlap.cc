@@ -64,8 +64,7 @@ Overlap predict_overlap(const RunPlan& plan, const RankPlan& rank, const UnitPri
         seconds_of_shape.try_emplace({action.kind, shape_of(rank, action)}, 0.0);
     if (is_new_shape) {
       const std::span<const Action> alone(&action, 1);
-      const AxisBytes traffic =
-          predict_traffic(plan, rank, hardware.ranks_per_node(), alone, collective_bytes);
+      const AxisBytes traffic = predict_traffic(plan, rank, alone, collective_bytes);
       alike->second = links.seconds(action.kind, double(bytes_on_axis(traffic, "dp")));
     }
     found->second = alike->second;

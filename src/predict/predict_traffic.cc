@@ -34,8 +34,8 @@ bool is_in_layers(const Action& action) {
 // it is counted once.
 class TrafficOfRanks {
  public:
-  TrafficOfRanks(const RunPlan& plan, int ranks_per_node, ActionTraffic& counter)
-      : plan_(plan), counter_(counter), lies_alike_(lies_alike(plan.mesh, ranks_per_node)) {}
+  TrafficOfRanks(const RunPlan& plan, const NodeMap& nodes, ActionTraffic& counter)
+      : plan_(plan), counter_(counter), lies_alike_(lies_alike(plan.mesh, nodes)) {}
 
   // Returns what the ranks of a stage send, [tp, cp, dp] with tp fastest.
   const std::vector<AxisCounts>& of_stage(int pp) {
@@ -64,9 +64,10 @@ class TrafficOfRanks {
   // True if no border between nodes cuts the groups of some stages or of some dp indices in another
   // way than those of the others. Ranks that share experts are blocks of neighbours along cp and
   // dp.
-  static bool lies_alike(const Mesh& mesh, int ranks_per_node) {
-    if (mesh.size() <= ranks_per_node) return true;
-    if (mesh.is_uneven()) return false;
+  static bool lies_alike(const Mesh& mesh, const NodeMap& nodes) {
+    if (nodes.share_node(0, mesh.size() - 1)) return true;
+    if (mesh.is_uneven() || !nodes.are_equal()) return false;
+    const int64_t ranks_per_node = nodes.size_at(0);
     const auto is_even = [&](int ranks) {
       return ranks_per_node % ranks == 0 || ranks % ranks_per_node == 0;
     };
@@ -132,14 +133,14 @@ int64_t bytes_on_axis(const AxisBytes& traffic, std::string_view axis) {
   return 0;
 }
 
-AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node) {
-  CollectiveBytes collective_bytes(comm_cost(plan));
-  return predict_traffic(plan, rank, ranks_per_node, rank.program, collective_bytes);
+AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, const NodeMap& nodes) {
+  CollectiveBytes collective_bytes(comm_cost(plan), nodes);
+  return predict_traffic(plan, rank, rank.program, collective_bytes);
 }
 
-AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_per_node,
+AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank,
                           std::span<const Action> actions, CollectiveBytes& collective_bytes) {
-  ActionTraffic counter(plan, ranks_per_node, collective_bytes);
+  ActionTraffic counter(plan, collective_bytes);
   AxisCounts sum = {};
   for (const RepeatedAction& entry : repeated_actions(plan.mesh, actions, rank.coords.pp)) {
     add_to(sum, counter.sent(rank, entry.action), entry.times);
@@ -150,14 +151,14 @@ AxisBytes predict_traffic(const RunPlan& plan, const RankPlan& rank, int ranks_p
 }
 
 Predictions predict_ranks(const RunPlan& plan, const Hardware& hardware) {
-  CollectiveBytes collective_bytes(comm_cost(plan));
+  CollectiveBytes collective_bytes(comm_cost(plan), hardware.nodes());
   std::vector<int> kinds;  // of pipelines of a mixed cluster, [mesh position]
   std::vector<StepTimes> of_ranks;
   if (hardware.is_mixed()) of_ranks = predict_mixed_ranks(plan, hardware, &kinds);
   const std::vector<StepTimes> times =
       of_ranks.empty() ? predict_stages(plan, hardware) : std::vector<StepTimes>{};
-  ActionTraffic counter(plan, hardware.ranks_per_node(), collective_bytes);
-  TrafficOfRanks traffic(plan, hardware.ranks_per_node(), counter);
+  ActionTraffic counter(plan, collective_bytes);
+  TrafficOfRanks traffic(plan, collective_bytes.nodes(), counter);
   std::vector<const std::vector<AxisCounts>*> of_stage;
   for (int pp = 0; pp < plan.mesh.pp; ++pp) of_stage.push_back(&traffic.of_stage(pp));
   Predictions result;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compile/grad_sums_price.h"
+#include "compile/link_cost.h"
 #include "compile/stage_cost.h"
 #include "predict/hidden_comm.h"
 
@@ -19,12 +20,16 @@ std::set<ActionKind> kinds_of(const Schedule& schedule) {
   return kinds;
 }
 
-// What the prices of a stage depend on: its layers and the degrees of its place.
-std::vector<int64_t> alike_key(const RunPlan& plan, const RankPlan& rank, const StageSpec& stage) {
+// What the prices of a stage depend on: its layers, and the degrees and nodes of its place.
+std::vector<int64_t> alike_key(const RunPlan& plan, const Hardware& hardware, const RankPlan& rank,
+                               const StageSpec& stage) {
   std::vector<int64_t> key = content_of(plan.model, stage);
   const PlaceDegrees degrees = plan.mesh.at(rank.coords.pp);
   key.push_back(degrees.tp);
   key.push_back(degrees.dp);
+  const NodeSizes nodes = nodes_of_place(hardware, plan.mesh, rank.coords.pp);
+  key.push_back(nodes.least);
+  key.push_back(nodes.most);
   return key;
 }
 
@@ -65,7 +70,7 @@ PricedSchedule price_schedule(const RunPlan& plan, const PlanPrices& prices,
         return predict_layer_comm(plan, rank, {.kind = kind, .chunk = int16_t(c)}, hardware,
                                   collective_bytes);
       };
-      const auto [alike, is_new] = known.try_emplace(alike_key(plan, rank, spec));
+      const auto [alike, is_new] = known.try_emplace(alike_key(plan, hardware, rank, spec));
       if (is_new) {
         alike->second = {comm_of(ActionKind::F),
                          comm_of(ActionKind::B),

@@ -72,7 +72,7 @@ class Pricer {
         rank_(rank),
         axis_(axis),
         coord_(rank.coords.along(axis)),
-        span_(span_of(plan.mesh, axis, rank.coords.pp)),
+        span_(span_on(hardware, plan.mesh, axis, rank.coords.pp)),
         link_(group_link(hardware, span_)),
         hardware_(hardware),
         collective_bytes_(collective_bytes) {
@@ -175,7 +175,8 @@ class Pricer {
   }
 
   int64_t sent(const MoveCollective& move, int ranks, DType dtype) const {
-    const GroupPlace place{0, span_, {}, hardware_.ranks_per_node()};
+    const GroupPlace place{
+        first_alike(collective_bytes_.nodes(), plan_.mesh, rank_.coords.pp), span_, {}};
     return collective_bytes_.sent(move.request(ranks, coord_), place, size_of(dtype),
                                   move.algorithm() == Algorithm::Canonical);
   }

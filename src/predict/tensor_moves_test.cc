@@ -62,7 +62,7 @@ constexpr ActionKind kKinds[] = {ActionKind::F, ActionKind::B, ActionKind::W, Ac
 
 TensorMoves moves_of(const RunPlan& plan, const RankPlan& rank, ActionKind kind,
                      const Hardware& hardware) {
-  CollectiveBytes collective_bytes(CommCost{});
+  CollectiveBytes collective_bytes(CommCost{}, hardware.nodes());
   return price_tensor_moves(plan, rank, rank.chunks[0].stage, MeshAxis::Tp, kind, hardware,
                             collective_bytes);
 }
@@ -93,7 +93,7 @@ TEST(TensorMoves, PriceTheRowsOfImagesThatNeighboursExchange) {
     RankPlan alone = rank;
     for (const ActionKind kind : {ActionKind::F, ActionKind::BW}) {
       alone.program = {{.kind = kind, .chunk = 0}};
-      const AxisBytes sent = predict_traffic(plan, alone, hardware.ranks_per_node());
+      const AxisBytes sent = predict_traffic(plan, alone, hardware.nodes());
       const TensorMoves moves = moves_of(plan, rank, kind, hardware);
       EXPECT_EQ(sent_over_tp(sent), moves.sent_bytes);
       EXPECT_NEAR(moves.seconds, double(moves.sent_bytes) / 1e9, 1e-12);
@@ -121,7 +121,7 @@ TEST(TensorMoves, AreTheTransfersOfTheProgram) {
         RankPlan alone = rank;
         for (const ActionKind kind : kKinds) {
           alone.program = {{.kind = kind, .chunk = 0}};
-          const AxisBytes sent = predict_traffic(plan, alone, hardware.ranks_per_node());
+          const AxisBytes sent = predict_traffic(plan, alone, hardware.nodes());
           EXPECT_EQ(moves_of(plan, rank, kind, hardware).sent_bytes, sent_over_tp(sent));
         }
       }

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "schema/mixed_cluster.h"
 
 namespace trireme {
 namespace {
@@ -47,6 +48,7 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"device.restart_s", true, 1e6},
                              {"devices.first_rank", true, 1e9},
                              {"devices.ranks", true, 1e9},
+                             {"devices.ranks_per_node", true, 1e9},
                              {"tiers.ranks", true, 1e9},
                              {"tiers.latency_s", true, kNoLimit},
                              {"tiers.bytes_per_s", true, kNoLimit},
@@ -98,37 +100,6 @@ constexpr std::string_view kOwnOfDevice[] = {"name",
                                              "attention_tile",
                                              "launch_s",
                                              "watts"};
-
-// Says why the ranks of another device cannot be those of the table.
-void check_ranks(const Hardware& hardware, std::vector<std::string>& problems) {
-  int64_t taken = 0;  // ranks below this one have a device
-  bool takes_rest = false;
-  for (const OtherDevice& other : hardware.others) {
-    const int64_t node = hardware.tiers.empty() ? 1 : std::max<int64_t>(hardware.tiers[0].ranks, 1);
-    for (const auto& [name, value] :
-         {std::pair{"first_rank", other.first_rank}, {"ranks", other.ranks}}) {
-      if (value % node == 0) continue;
-      problems.push_back(fmt::format(
-          "devices.{}.{} = {} must be a multiple of tiers.{}.ranks = {}, because the "
-          "ranks of a node have the same device: take {}",
-          other.label, name, value, hardware.tiers[0].name, node, (value / node + 1) * node));
-    }
-    if (takes_rest || other.first_rank < taken) {
-      problems.push_back(
-          fmt::format("devices.{}.first_rank = {} has another device already: let the ranks of "
-                      "two tables [devices.NAME] not overlap",
-                      other.label, other.first_rank));
-    }
-    taken = other.first_rank + other.ranks;
-    takes_rest = other.ranks == 0;
-    if ((other.device.memory_bytes == 0) != (hardware.memory_bytes == 0)) {
-      problems.push_back(
-          fmt::format("devices.{0}.memory_bytes = {1} beside device.memory_bytes = {2}: state the "
-                      "memory of all devices, or of none",
-                      other.label, other.device.memory_bytes, hardware.memory_bytes));
-    }
-  }
-}
 
 // Says which properties of a tier exclude each other.
 void check_kind(const LinkTier& tier, std::vector<std::string>& problems) {
@@ -230,7 +201,13 @@ std::vector<ConfigField> device_fields(OtherDevice& other) {
                                       "ranks that have it; 0: all behind the first",
                                       FieldEffect::Speed,
                                       {},
-                                      &other.ranks}};
+                                      &other.ranks},
+                                     {"devices",
+                                      "ranks_per_node",
+                                      "ranks of a node of this kind",
+                                      FieldEffect::Speed,
+                                      {},
+                                      &other.ranks_per_node}};
   for (ConfigField& field : hardware_fields(other.device)) {
     const auto* end = std::end(kOwnOfDevice);
     if (std::find(std::begin(kOwnOfDevice), end, field.name) == end) continue;
@@ -249,6 +226,8 @@ std::string to_toml(const Hardware& hardware) {
   for (OtherDevice& other : copy.others) {
     text += fmt::format("\n[devices.{}]\n", other.label);
     for (const ConfigField& field : device_fields(other)) {
+      const bool is_left_out = field.name == "ranks_per_node" && other.ranks_per_node == 0;
+      if (is_left_out) continue;
       text += fmt::format("{} = {}\n", field.name, toml_text(field));
     }
   }
@@ -274,7 +253,7 @@ std::vector<std::string> validate(const Hardware& hardware) {
   for (OtherDevice& other : copy.others) {
     check(device_fields(other), fmt::format("devices.{}.", other.label));
   }
-  check_ranks(hardware, problems);
+  check_device_ranks(hardware, problems);
   for (const LinkTier& tier : hardware.tiers) check_kind(tier, problems);
   for (size_t i = 0; i < copy.tiers.size(); ++i) {
     LinkTier& tier = copy.tiers[i];
@@ -295,12 +274,6 @@ std::vector<std::string> validate(const Hardware& hardware) {
         tier.name, tier.ranks, inner.name, inner.ranks));
   }
   return problems;
-}
-
-int Hardware::ranks_per_node() const {
-  if (tiers.empty()) return 1;
-  const int64_t ranks = tiers.front().ranks;
-  return ranks == 0 ? std::numeric_limits<int>::max() : int(ranks);
 }
 
 void Hardware::set_nodes(int64_t ranks, LinkSpec inside, LinkSpec between) {
@@ -324,47 +297,6 @@ double Hardware::product_flops(DType compute) const {
   const double at_full_clock = peak_flops(compute) * matmul_share;
   const bool is_limited = sustained_flops > 0.0 && size_of(compute) == 2;
   return is_limited ? std::min(at_full_clock, sustained_flops) : at_full_clock;
-}
-
-bool Hardware::is_mixed() const { return !others.empty(); }
-
-int Hardware::num_devices() const { return 1 + int(others.size()); }
-
-int Hardware::device_of(int position) const {
-  for (size_t i = 0; i < others.size(); ++i) {
-    const OtherDevice& other = others[i];
-    const bool is_before_end = other.ranks == 0 || position < other.first_rank + other.ranks;
-    if (position >= other.first_rank && is_before_end) return int(i) + 1;
-  }
-  return 0;
-}
-
-int64_t Hardware::ranks_of_device(int device, int64_t num_ranks) const {
-  int64_t of_others = 0, own = 0;
-  for (size_t i = 0; i < others.size(); ++i) {
-    const OtherDevice& other = others[i];
-    const int64_t behind = std::max<int64_t>(0, num_ranks - other.first_rank);
-    const int64_t ranks = other.ranks == 0 ? behind : std::min(behind, other.ranks);
-    if (int(i) + 1 == device) own = ranks;
-    of_others += ranks;
-  }
-  return device == 0 ? num_ranks - of_others : own;
-}
-
-Hardware Hardware::all_of_device(int device) const {
-  Hardware all = *this;
-  all.others.clear();
-  if (device == 0) return all;
-  OtherDevice other = others[size_t(device) - 1];
-  other.device.tiers = tiers;
-  other.device.practice = practice;
-  return other.device;
-}
-
-int64_t Hardware::most_memory_bytes() const {
-  int64_t most = memory_bytes;
-  for (const OtherDevice& other : others) most = std::max(most, other.device.memory_bytes);
-  return most;
 }
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "schema/link_tier.h"
+#include "schema/node_map.h"
 #include "schema/run_config_fields.h"
 #include "schema/trainer_practice.h"
 
@@ -73,8 +74,8 @@ struct Hardware {
   // How the trainer that runs on the device executes a model. Not part of a file.
   TrainerPractice practice;
 
-  // Ranks that share memory.
-  int ranks_per_node() const;
+  // Which ranks share memory.
+  NodeMap nodes() const;
   // Describes nodes of `ranks` ranks, and the links between nodes if there are any.
   void set_nodes(int64_t ranks, LinkSpec inside, LinkSpec between = {});
   // Bytes per second that memory.offload writes.
@@ -95,8 +96,10 @@ struct Hardware {
   // The number of a rank's device: 0 is this one, n is others[n - 1].
   int device_of(int position) const;
   int64_t ranks_of_device(int device, int64_t num_ranks) const;  // of a run of so many ranks
-  // Returns the cluster as if every rank had the device of this number.
+  // Returns the cluster as if every rank had the device of this number, on nodes of its kind.
   Hardware all_of_device(int device) const;
+  // Returns the cluster as if every node had so many ranks, one of the sizes of its nodes.
+  Hardware on_equal_nodes(int64_t ranks_per_node) const;
   int64_t most_memory_bytes() const;  // of the device that has the most
 };
 
@@ -104,8 +107,9 @@ struct Hardware {
 struct OtherDevice {
   std::string label;  // the name of its table, [devices.LABEL]
   int64_t first_rank = 0;
-  int64_t ranks = 0;  // 0: all behind the first one
-  Hardware device;    // only the numbers of device_fields differ from the cluster's
+  int64_t ranks = 0;           // 0: all behind the first one
+  int64_t ranks_per_node = 0;  // 0: as many as the innermost tier says
+  Hardware device;             // only the numbers of device_fields differ from the cluster's
 };
 
 // Returns the fields of a hardware file in its order, those of the tiers last. The pointers are

@@ -17,19 +17,23 @@ std::vector<TierPart> parts_of(const std::vector<LinkTier>& tiers, RankSpan span
   int64_t below = 1;
   for (size_t i = 0; i < tiers.size(); ++i) {
     const bool is_last = i + 1 == tiers.size();
-    const int64_t members = is_last ? span.count : members_of(span, tiers[i].ranks);
-    parts.push_back(
-        {&tiers[i], below, (members + below - 1) / below, bytes_per_s_of_rank(tiers, i)});
+    const bool has_own_size = i == 0 && span.nodes.least > 0;
+    const int64_t ranks = has_own_size ? span.nodes.least : tiers[i].ranks;
+    const int64_t members = is_last ? span.count : members_of(span, ranks);
+    parts.push_back({&tiers[i], below, (members + below - 1) / below,
+                     bytes_per_s_of_rank(tiers, i, span.nodes.most)});
     below = members;
   }
   return parts;
 }
 
-double bytes_per_s_of_rank(const std::vector<LinkTier>& tiers, size_t index) {
+double bytes_per_s_of_rank(const std::vector<LinkTier>& tiers, size_t index,
+                           int64_t ranks_of_node) {
   const LinkTier& tier = tiers[index];
   const double carried = tier.link.bytes_per_s / tier.oversubscription;
   if (tier.adapters == 0) return carried;
-  const int64_t ranks_below = index == 0 ? 1 : tiers[index - 1].ranks;
+  int64_t ranks_below = index == 0 ? 1 : tiers[index - 1].ranks;
+  if (index == 1 && ranks_of_node > 0) ranks_below = ranks_of_node;
   return carried * double(tier.adapters) / double(std::max<int64_t>(ranks_below, 1));
 }
 

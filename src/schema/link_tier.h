@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "schema/node_map.h"
+
 namespace trireme {
 
 // A link between ranks: a message of n bytes takes latency + n / bandwidth.
@@ -38,12 +40,15 @@ struct LinkTier {
 struct RankSpan {
   int64_t count = 1;
   int64_t stride = 1;
+  NodeSizes nodes = {};  // on which the group lies
 
   friend auto operator<=>(const RankSpan&, const RankSpan&) = default;
 };
 
 // How a group lies in the tiers: for each tier, how many ranks of the group are below one of its
-// links to the next tier, and how many such parts the tier joins.
+// links to the next tier, and how many such parts the tier joins. On nodes of several sizes, every
+// node has as few ranks of the group as the smallest, and a rank has as little bandwidth to other
+// nodes as on the largest.
 struct TierPart {
   const LinkTier* tier = nullptr;
   int64_t below = 1;         // ranks of the group in one part that this tier joins
@@ -52,7 +57,9 @@ struct TierPart {
 };
 std::vector<TierPart> parts_of(const std::vector<LinkTier>& tiers, RankSpan span);
 
-// Bytes per second of one rank into the tier of this index, while all ranks send.
-double bytes_per_s_of_rank(const std::vector<LinkTier>& tiers, size_t index);
+// Bytes per second of one rank into the tier of this index, while all ranks send. Its node has so
+// many ranks; 0: as many as the innermost tier says.
+double bytes_per_s_of_rank(const std::vector<LinkTier>& tiers, size_t index,
+                           int64_t ranks_of_node = 0);
 
 }  // namespace trireme

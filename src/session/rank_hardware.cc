@@ -80,7 +80,9 @@ Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host)
   const int ranks = ranks_on_host(plan, host);
   const double used = std::min(double(ranks) * plan.num_threads, double(host.num_cores));
   const double share = used / std::max(1, hardware.threads) / ranks;
-  if (!hardware.tiers.empty()) hardware.tiers.front().ranks = ranks;
+  // Nodes of several sizes are those of the file.
+  const bool has_equal_nodes = hardware.nodes().are_equal();
+  if (!hardware.tiers.empty() && has_equal_nodes) hardware.tiers.front().ranks = ranks;
   hardware.fp32_flops *= share;
   hardware.bf16_flops *= share;
   hardware.fp16_flops *= share;

@@ -140,10 +140,26 @@ void RankSession::take_mean_of_ranks() {
   for (size_t i = 0; i < means.size(); ++i) *numbers[i] = double(means[i]);
 }
 
+namespace {
+
+// True if the cluster file has nodes of several sizes, and the ranks lie on its nodes.
+bool are_nodes_of(const Hardware& hardware, const std::vector<int>& node_of) {
+  const NodeMap stated = hardware.nodes();
+  if (stated.are_equal()) return false;
+  for (size_t rank = 1; rank < node_of.size(); ++rank) {
+    const bool share_node = node_of[rank - 1] == node_of[rank];
+    if (stated.share_node(int64_t(rank) - 1, int64_t(rank)) != share_node) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void RankSession::tell_scattered() const {
   const std::vector<int>& nodes = world_.node_of();
   const bool is_one_node = std::count(nodes.begin(), nodes.end(), nodes[0]) == world_.size();
   if (is_one_node || measured_.calls.ranks_per_node == ranks_on_host(plan_, options_.host)) return;
+  if (options_.hardware && are_nodes_of(*options_.hardware, nodes)) return;
   tell(
       "the ranks of a host do not follow each other, or hosts have different numbers of ranks; "
       "times and bytes are predicted for other hosts than these: start the ranks host by host, "

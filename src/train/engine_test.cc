@@ -125,7 +125,7 @@ TEST(Engine, ASteadyStepAllocatesNothingOnAnyLayout) {
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     for (const int ranks_per_node : {0, 1}) {
       for (const bool follows : {true, false}) {
-        EXPECT_EQ(allocations(*plan, {.ranks_per_node = ranks_per_node}, follows), 0)
+        EXPECT_EQ(allocations(*plan, {.nodes = ranks_per_node}, follows), 0)
             << "ranks per node " << ranks_per_node << " follows " << follows << "\n"
             << to_toml(config);
       }

@@ -39,13 +39,13 @@ void collect(const OwnedTensors& owned, const TensorRef& tensor_N,
 }
 
 // Returns how the traffic of the steps differs from the plan.
-std::string traffic_difference(const RunPlan& plan, const Engine& engine, int ranks_per_node,
+std::string traffic_difference(const RunPlan& plan, const Engine& engine, const NodeMap& nodes,
                                int num_steps,
                                const std::vector<std::pair<std::string, int64_t>>& before) {
-  const AxisBytes predicted = predict_traffic(plan, engine.rank_plan(), ranks_per_node);
+  const AxisBytes predicted = predict_traffic(plan, engine.rank_plan(), nodes);
   RankPlan leading = engine.rank_plan();
   leading.program.resize(size_t(leading.num_ahead));
-  const AxisBytes repeated = predict_traffic(plan, leading, ranks_per_node);
+  const AxisBytes repeated = predict_traffic(plan, leading, nodes);
   std::string text;
   for (size_t a = 0; a < predicted.size(); ++a) {
     const std::string_view axis = predicted[a].first;
@@ -103,8 +103,8 @@ class RankRun {
       const StepResult outcome = engine.step(sample_of(step), steps_.lr, false, next);
       const std::lock_guard lock(mutex_);
       if (!engine.executor().is_ahead()) {
-        differences += traffic_difference(plan_, engine, ranks_per_node(), step + 1 - steps_.first,
-                                          sent_before);
+        differences +=
+            traffic_difference(plan_, engine, steps_.nodes, step + 1 - steps_.first, sent_before);
       }
       if (step == steps_.first) {
         for (const OwnedTensors& owned : engine.owned()) {
@@ -181,10 +181,6 @@ class RankRun {
     TRIREME_CHECK(saved.ok(), saved.error().message);
   }
 
-  int ranks_per_node() const {
-    return steps_.ranks_per_node > 0 ? steps_.ranks_per_node : plan_.num_ranks();
-  }
-
   const RunPlan& plan_;
   const RunSteps& steps_;
   LayoutRun& result_;
@@ -221,7 +217,7 @@ LayoutRun run_layout(const RunPlan& plan, const RunSteps& steps) {
   std::mutex mutex;
   run_ranks(plan.num_ranks(),
             {.timeout_s = plan.config.run.comm_timeout_s,
-             .ranks_per_node = steps.ranks_per_node,
+             .nodes = steps.nodes,
              .cost = comm_cost(plan),
              .call_hook = steps.call_hook},
             RankRun(plan, steps, result, mutex));

@@ -41,8 +41,8 @@ struct RunSteps {
   double lr = 1e-2;
   bool runs_ahead = true;  // each step knows the next one
   bool reads_visits = false;
-  bool evaluates = true;   // after the last step
-  int ranks_per_node = 0;  // ranks that share memory; 0: all
+  bool evaluates = true;  // after the last step
+  NodeMap nodes = 0;      // which ranks share memory
   // The RankPlans to execute, [position]; null: those of the plan.
   const std::vector<RankPlan>* ranks = nullptr;
   CallHook call_hook = {};

@@ -185,7 +185,7 @@ TEST(ParityOfTraffic, OfATiedTable) {
     }
     for (const int ranks_per_node : {0, 1}) {
       const LayoutRun run =
-          run_layout(plan, {.end = 2, .evaluates = false, .ranks_per_node = ranks_per_node});
+          run_layout(plan, {.end = 2, .evaluates = false, .nodes = ranks_per_node});
       EXPECT_EQ(run.differences, "");
     }
   }
@@ -202,8 +202,8 @@ TEST(ParityOfTraffic, OfMessagesIsThePlannedToo) {
     Case c = layout;
     c.is_wide = true;
     SCOPED_TRACE(c.name());
-    const LayoutRun run = run_layout(traffic_plan(traffic_config(c, 2)),
-                                     {.end = 2, .evaluates = false, .ranks_per_node = 1});
+    const LayoutRun run =
+        run_layout(traffic_plan(traffic_config(c, 2)), {.end = 2, .evaluates = false, .nodes = 1});
     EXPECT_EQ(run.differences, "");
   }
 }
@@ -220,7 +220,7 @@ Hardware cluster_of(int64_t ranks_per_node, LinkSpec inside, LinkSpec between) {
 }
 
 // The runtime chooses the algorithms that the plan names: with the costs of the cluster file, on
-// one to four nodes.
+// one to four nodes, which may have several sizes.
 TEST(ParityOfTraffic, OnNodesIsThePlannedForTheCostsOfTheirLinks) {
   const LinkSpec fast{1e-7, 1e11}, slow{1e-5, 1e8}, late{1e-2, 1e11};
   for (const Case& layout :
@@ -240,9 +240,21 @@ TEST(ParityOfTraffic, OnNodesIsThePlannedForTheCostsOfTheirLinks) {
         const Result<RunPlan> plan = make_plan(traffic_config(c, 2), {.hardware = cluster});
         ASSERT_TRUE(plan.ok()) << plan.error().message;
         const LayoutRun run =
-            run_layout(*plan, {.end = 2, .evaluates = false, .ranks_per_node = ranks_per_node});
+            run_layout(*plan, {.end = 2, .evaluates = false, .nodes = ranks_per_node});
         EXPECT_EQ(run.differences, "") << ranks_per_node << " ranks on a node";
       }
+    }
+    // Of four ranks, those behind some share nodes of another size.
+    for (const auto& [first, other_rank, other] :
+         {std::tuple{3, 3, 1}, {1, 1, 3}, {1, 2, 2}, {2, 2, 1}}) {
+      Hardware cluster = cluster_of(first, fast, slow);
+      cluster.others.push_back(
+          {.label = "other", .first_rank = other_rank, .ranks_per_node = other, .device = cluster});
+      const Result<RunPlan> plan = make_plan(traffic_config(c, 2), {.hardware = cluster});
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      const LayoutRun run =
+          run_layout(*plan, {.end = 2, .evaluates = false, .nodes = cluster.nodes()});
+      EXPECT_EQ(run.differences, "") << first << " ranks on a node, then " << other;
     }
   }
 }

@@ -166,7 +166,7 @@ void killed_in(World& world, Collective collective) {
 WorldOptions options_of(const std::string& what, double timeout_s) {
   if (!what.starts_with(kKilledIn)) return {.timeout_s = timeout_s};
   auto transfers = std::make_shared<std::atomic<int>>(0);
-  return {.timeout_s = timeout_s, .ranks_per_node = 1, .fault_hook = [transfers](int rank) {
+  return {.timeout_s = timeout_s, .nodes = 1, .fault_hook = [transfers](int rank) {
             if (rank == 2 && ++*transfers == 5) kill(getpid(), SIGKILL);
           }};
 }

@@ -29,9 +29,8 @@ LocalHost::LocalHost(int size, const WorldOptions& options)
       header_(std::make_unique<FabricHeader>()),
       cells_(make_cells(size)),
       fabric_(*header_, pointers(cells_)) {
-  for (int rank = 0; rank < size; ++rank) {
-    node_of_.push_back(options.ranks_per_node > 0 ? rank / options.ranks_per_node : 0);
-  }
+  const NodeMap nodes = options.nodes.value_or(NodeMap());
+  for (int rank = 0; rank < size; ++rank) node_of_.push_back(int(nodes.node_of(rank)));
 }
 
 LocalHost::GroupMemory& LocalHost::memory_of(const GroupShape& shape) {

@@ -77,8 +77,8 @@ void MpiBackend::initialise() {
   windows_ = std::make_unique<HostWindows>(rank_, size_);
   map_windows();
   make_fabric();
-  for (int r = 0; r < size_ && options_.ranks_per_node > 0; ++r) {
-    node_of_[size_t(r)] = r / options_.ranks_per_node;
+  for (int r = 0; r < size_ && options_.nodes; ++r) {
+    node_of_[size_t(r)] = int(options_.nodes->node_of(r));
   }
 }
 

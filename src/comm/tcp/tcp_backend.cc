@@ -42,9 +42,7 @@ TcpBackend::TcpBackend(const TcpPlace& place, const WorldOptions& options)
       inboxes_(static_cast<std::byte*>(windows_.own().allocate(inbox_bytes_))) {
   TRIREME_CHECK(place_.size <= kLargestTcpWorld, "too many ranks");
   const int rank = place_.rank;
-  if (options_.ranks_per_node > 0) {
-    place_.node = fmt::format("{}", rank / options_.ranks_per_node);
-  }
+  if (options_.nodes) place_.node = fmt::format("{}", options_.nodes->node_of(rank));
   join();
   const auto on_node = std::count(node_of_.begin(), node_of_.end(), node_of_[size_t(rank)]);
   spins_ = on_node <= int(std::thread::hardware_concurrency()) ? 4000 : 50;

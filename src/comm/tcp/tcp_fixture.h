@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// As run_ranks, but the ranks communicate by tcp: within a node of options.ranks_per_node through
+// As run_ranks, but the ranks communicate by tcp: within a node of options.nodes through
 // shared memory, between nodes through sockets of 127.0.0.1. They are threads all the same, because
 // a rank shares nothing with other ranks but what it has got from the operating system.
 inline void run_tcp_ranks(int size, const WorldOptions& options,

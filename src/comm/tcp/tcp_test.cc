@@ -55,7 +55,7 @@ std::string first_wrong(int size, int ranks_per_node,
                         const std::function<std::string(World&)>& check) {
   std::mutex mutex;
   std::string first;
-  run_tcp_ranks(size, {.timeout_s = 30, .ranks_per_node = ranks_per_node}, [&](World& world) {
+  run_tcp_ranks(size, {.timeout_s = 30, .nodes = ranks_per_node}, [&](World& world) {
     const std::string wrong = check(world);
     const std::lock_guard lock(mutex);
     if (first.empty()) first = wrong;
@@ -133,7 +133,7 @@ TEST(Tcp, MessagesAreTakenByGroupAndTagInAnyOrder) {
 TEST(Tcp, SteadyCallsAllocateNothing) {
   for (const int ranks_per_node : {0, 1}) {
     int64_t allocated = -1;
-    run_tcp_ranks(2, {.timeout_s = 30, .ranks_per_node = ranks_per_node}, [&](World& world) {
+    run_tcp_ranks(2, {.timeout_s = 30, .nodes = ranks_per_node}, [&](World& world) {
       Group& group = world.group();
       std::vector<float> long_x(300'000), short_x(10);
       const TensorRef long_ref{long_x.data(), DType::F32, Shape{300'000}};
