@@ -87,9 +87,9 @@ class Measurements {
       const RunPlan& plan = layer_plans_[i];
       const StageSpec layer{.num_layers = 1, .has_embedding = false, .has_head = false};
       const ComputeTimes times = price_units(plan, hardware).layers.front();
-      CollectiveBytes collective_bytes(comm_cost(plan));
+      CollectiveBytes collective_bytes(comm_cost(plan), hardware.nodes());
       const auto sums_s = [&](ActionKind kind) {
-        return price_tensor_moves(plan, plan.pipeline.front(), layer, kind, hardware,
+        return price_tensor_moves(plan, plan.pipeline.front(), layer, MeshAxis::Tp, kind, hardware,
                                   collective_bytes)
             .seconds;
       };

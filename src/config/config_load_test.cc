@@ -207,7 +207,7 @@ TEST(LoadConfig, AMisspeltChoiceIsRefusedWhereItIsWrittenWithTheChoices) {
               fmt::format("run.toml:2: {} = \"{}x\" is unknown; use {}; did you mean {}?",
                           field.key(), word, or_choices(field.choices), word));
   }
-  EXPECT_EQ(num_choices, 22);
+  EXPECT_EQ(num_choices, 23);
   EXPECT_EQ(
       error_of(with_overrides({"model.activation=gelu_tan"})),
       "--set model.activation=gelu_tan: model.activation = \"gelu_tan\" is unknown; use \"\", "
