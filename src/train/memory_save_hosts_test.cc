@@ -140,10 +140,20 @@ class Gate {
     is_open_ = true;
     changed_.notify_all();
   }
+  // Returns once all ranks have come to the gate with a checkpoint that it holds.
+  void await_held() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(
+        changed_.wait_for(lock, std::chrono::minutes(1), [&] { return num_held_ == num_ranks_; }));
+  }
   // Fails after a minute. Waits until the update of the step after `step` has begun on all ranks,
   // and some time longer; from `held_step` on, until the gate is open.
   void pass(int64_t step, int64_t held_step) {
     std::unique_lock lock(mutex_);
+    if (step == held_step) {
+      ++num_held_;
+      changed_.notify_all();
+    }
     const auto may_pass = [&] {
       return step >= held_step ? is_open_ : num_updates_ >= (step + 1) * num_ranks_;
     };
@@ -158,6 +168,7 @@ class Gate {
   std::mutex mutex_;
   std::condition_variable changed_;
   int64_t num_updates_ = 0;
+  int num_held_ = 0;
   bool is_open_ = false;
 };
 
@@ -221,6 +232,8 @@ TEST_F(MemorySaveHostsTest, ACheckpointThatIsLateIsNotWaitedForAndTheNextOnesAre
         if (world.rank() == 0) losses.push_back(loss);
         const bool is_held = step > kHeldStep && step <= kOpenAfter;
         EXPECT_EQ(memory.start({.step = step}), !is_held) << step;
+        // Until its job has made the third file, an update would wait for this checkpoint.
+        if (step == kHeldStep) gate.await_held();
         if (is_held) {
           std::vector<std::string> problems;
           const std::vector<FoundPart> parts = find_parts(folder, 5, problems);
