@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-// What an agent tells the process that has started it: the failures of the job so far, and its end.
-// It lies in memory of its own, so it outlives an agent that is killed. Processes that fork()
+// Has what an agent tells the process that has started it: the failures of the job so far, and its
+// end. It lies in memory of its own, so it outlives an agent that is killed. Processes that fork()
 // creates share it.
 class AgentRecord {
  public:

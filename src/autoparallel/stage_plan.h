@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// What a run must know of the ops of a group: their name, whether they have a matrix of weights,
-// and all roles with which they read and make the same as in the plan. Their state may lie
+// Has what a run must know of the ops of a group: their name, whether they have a matrix of
+// weights, and all roles with which they read and make the same as in the plan. Their state may lie
 // otherwise.
 struct OpRoles {
   std::string op;

@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view kShardPrefix = "mapped-";
 // The system moves so many bytes at a time, by one entry of a page table, if both addresses are on
 // such a border. A huge page has as many.
-constexpr int64_t kPageTableBytes = int64_t{2} << 20;
+constexpr int64_t kPageTableBytes = kHugePageBytes;
 
 Error memory_error(const std::string& path, const char* action) {
   return damaged(fmt::format("{}: cannot {}: {}", path, action, std::strerror(errno)));

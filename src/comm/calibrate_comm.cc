@@ -136,8 +136,8 @@ double processor_s(clockid_t clock) {
   return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
-// What the threads of a process compute that call nothing: those of communication. Several ranks
-// may be threads of one process.
+// Measures the processor time of those threads of a process that do not call this: the threads of
+// communication. Several ranks may be threads of one process.
 class OtherThreads {
  public:
   explicit OtherThreads(World& world) : group_(world.group()) {

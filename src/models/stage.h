@@ -85,8 +85,8 @@ class Stage {
   // After a forward pass without training: 1 for a token that was predicted (CrossEntropyArgs).
   std::span<const float> hits(int saved_slot) const;
 
-  // What the router of a unit says. The head has one router and one attention for each module that
-  // looks ahead, its `blocks`; a layer has one or none.
+  // The routes are what the router of a unit says. The head has one router and one attention for
+  // each module that looks ahead, its `blocks`; a layer has one or none.
   int num_routers(int unit) const;
   Route route(int saved_slot, int unit, int block = 0) const;
   // Visits of every expert, and those that were dropped.

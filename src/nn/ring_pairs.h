@@ -27,7 +27,7 @@ class RingPairs {
   AttentionShape shape_of(const Pair& pair) const;
   AttentionDropout dropout_of(const AttentionDropout& dropout, const ContextChunks& keys,
                               const Pair& pair) const;
-  // What the pair's queries see of their documents.
+  // Returns what the pair's queries see of their documents.
   AttentionWindow window_of(const Documents& documents, const ContextChunks& keys,
                             const Pair& pair) const;
 

@@ -15,7 +15,7 @@ StoredBytes stored_bytes(const ModelSpec& model, const StageSpec& stage, const S
 // The smaller bytes of each kind.
 StoredBytes smaller(const StoredBytes& a, const StoredBytes& b);
 
-// What the units at the ends of the model store on a rank.
+// Counts the bytes that the units at the ends of the model store on a rank.
 struct EndBytes {
   StoredBytes embedding, head;
   StoredBytes both;  // on one rank; they may share a tied table

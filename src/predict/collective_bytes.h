@@ -50,7 +50,7 @@ struct GroupPlace {
 
   bool is_one_node(const NodeMap& nodes) const;
   std::vector<int> node_of(const NodeMap& nodes) const;  // [rank of the group]
-  // The same for all groups whose ranks lie on equal nodes alike.
+  // Returns the same place for all groups whose ranks lie alike on equal nodes.
   GroupPlace normalized(const NodeMap& nodes) const;
   friend auto operator<=>(const GroupPlace&, const GroupPlace&) = default;
 };

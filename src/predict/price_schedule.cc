@@ -20,7 +20,7 @@ std::set<ActionKind> kinds_of(const Schedule& schedule) {
   return kinds;
 }
 
-// What the prices of a stage depend on: its layers, and the degrees and nodes of its place.
+// Returns what the prices of a stage depend on: its layers, and the degrees and nodes of its place.
 std::vector<int64_t> alike_key(const RunPlan& plan, const Hardware& hardware, const RankPlan& rank,
                                const StageSpec& stage) {
   std::vector<int64_t> key = content_of(plan.model, stage);

@@ -57,8 +57,8 @@ TEST(WhatIf, CountsEveryRankAmongThoseThatMayWait) {
   EXPECT_GT(result.waiting.back().at_end_s, 0.0);  // the other pipelines
 }
 
-// What slow links add to a step is waiting: of all ranks together, as much as the step becomes
-// longer. Nothing else changes, so the means of the groups account for all of it.
+// Slow links add waiting to a step: all ranks together wait for as long as the step becomes longer.
+// Nothing else changes, so the means of the groups account for all of it.
 TEST(WhatIf, SlowLinksMakeRanksWaitAsLongAsTheStepBecomesLonger) {
   for (const int dp : {2, 4}) {
     const RunPlan plan = small_plan(dp);

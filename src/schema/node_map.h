@@ -31,7 +31,8 @@ class NodeMap {
   int64_t size_at(int64_t rank) const { return part_of(rank).ranks_per_node; }
   // The first rank of the part of this rank; 0 if all nodes are equal.
   int64_t first_of_part(int64_t rank) const { return part_of(rank).first_rank; }
-  // Of the nodes of the ranks from `first` to `last`; zeros if all nodes of the cluster are equal.
+  // Returns the sizes of the nodes on which the ranks from `first` to `last` lie; zeros if all
+  // nodes of the cluster are equal.
   NodeSizes sizes(int64_t first, int64_t last) const;
   // The sizes of the nodes of a run of so many ranks, rising.
   std::vector<int64_t> sizes_of_run(int64_t num_ranks) const;

@@ -78,7 +78,7 @@ void token_rules(ConfigRules& rules, const RunConfig& config) {
       "take fewer or shorter sequences");
 }
 
-// What does not go with batch norms over all images of a step.
+// Refuses settings that do not go with batch norms over all images of a step.
 void step_norm_rules(ConfigRules& rules, const RunConfig& config) {
   if (config.model.batch_norm == NormBatch::MicroBatch) return;
   const ParallelConfig& parallel = config.parallel;

@@ -93,8 +93,8 @@ Result<SessionResult> run_session(const SessionOptions& options);
 Result<RunPlan> plan_session(const RunConfig& config, HostFacts host,
                              const OpenInput& open_input = {});
 
-// The same for a command that runs it. Refuses a model that is only priced (check_runnable), before
-// it says that the model needs too much memory.
+// Does the same for a command that runs the plan. It refuses a model that is only priced
+// (check_runnable), before it says that the model needs too much memory.
 Result<RunPlan> plan_run(const RunConfig& config, const HostFacts& host,
                          const OpenInput& open_input = {});
 
