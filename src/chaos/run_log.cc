@@ -11,6 +11,7 @@
 
 #include "base/bounded_json.h"
 #include "base/file.h"
+#include "base/json_number.h"
 #include "base/json_text.h"
 
 namespace trireme {
@@ -23,7 +24,7 @@ constexpr std::string_view kTrain = "{\"event\":\"train\",\"step\":";
 void add_line(const nlohmann::json& line, bool& begins_epoch, RunLog& log) {
   const std::string event = line.value("event", "");
   if (event == "train") {
-    RunLog::Step step{line.at("step").get<int64_t>(), json_text(line.at("loss")),
+    RunLog::Step step{whole_number<int64_t>(line.at("step")), json_text(line.at("loss")),
                       json_text(line.at("grad_norm"))};
     if (line.contains("step_s")) step.step_s = line.at("step_s").get<double>();
     step.begins_epoch = begins_epoch;
@@ -41,8 +42,8 @@ void add_line(const nlohmann::json& line, bool& begins_epoch, RunLog& log) {
     begins_epoch = true;
     const nlohmann::json& ms = line.at("ms");
     log.restarts.push_back({.time_s = line.at("time").get<double>(),
-                            .step = line.at("step").get<int64_t>(),
-                            .redone_steps = line.at("redone_steps").get<int64_t>(),
+                            .step = whole_number<int64_t>(line.at("step")),
+                            .redone_steps = whole_number<int64_t>(line.at("redone_steps")),
                             .from = line.value("from", ""),
                             .checkpoint = line.value("checkpoint", ""),
                             .detect_s = 1e-3 * ms.at("detect").get<double>(),

@@ -13,6 +13,7 @@
 #include "agent/process_stat.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_number.h"
 #include "base/json_text.h"
 #include "chaos/flip_bit.h"
 #include "chaos/live_ranks.h"
@@ -125,9 +126,10 @@ class Storm {
     const nlohmann::json status = status_of_job();
     if (!status.contains("agent") || live_ranks(job_.run_dir).empty()) return false;
     const nlohmann::json& agent = status["agent"];
-    const int pid = agent.value("pid", 0);
+    const int pid = whole_number_or(agent, "pid", 0);
     const auto stat = stat_of_process(pid);
-    if (pid <= 1 || !stat || stat->start != agent.value("start", uint64_t{0})) return false;
+    if (pid <= 1 || !stat) return false;
+    if (stat->start != whole_number_or(agent, "start", uint64_t{0})) return false;
     injected.target = fmt::format("agent (process {})", pid);
     return ::kill(pid, SIGKILL) == 0;
   }

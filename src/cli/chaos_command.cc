@@ -15,6 +15,7 @@
 #include "base/absolute_folder.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_number.h"
 #include "base/json_text.h"
 #include "chaos/machine_needs.h"
 #include "chaos/storm.h"
@@ -254,7 +255,7 @@ class Chaos {
     report_.steps = oracle_.last_step();
     report_.step_s = step_s();
     report_.failures = log.failures;
-    report_.redone_steps = summary.value("redone_steps", int64_t{0});
+    report_.redone_steps = whole_number_or(summary, "redone_steps", int64_t{0});
     if (report_.has_ended_well && summary.contains("goodput")) {
       const nlohmann::json& goodput = summary["goodput"];
       report_.effective = goodput.value("effective", 0.0);
@@ -279,9 +280,9 @@ class Chaos {
       if (save.stall_s) job.disk.delay_s += save.seconds / double(saves.size());
     }
     // The last epoch of the disturbed run counts its checkpoints in memory.
-    const int64_t in_last_epoch = summary.value("memory_saves", int64_t{0});
+    const int64_t in_last_epoch = whole_number_or(summary, "memory_saves", int64_t{0});
     const nlohmann::json& counts = in_last_epoch > 0 ? summary : oracle_.summary;
-    const int64_t in_memory = counts.value("memory_saves", int64_t{0});
+    const int64_t in_memory = whole_number_or(counts, "memory_saves", int64_t{0});
     if (in_memory > 0) {
       job.memory = SavePolicy{.interval_s = double(config_.checkpoint.memory_every) * step,
                               .save_s = counts.value("memory_stall_s", 0.0) / double(in_memory),

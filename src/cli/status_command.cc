@@ -23,6 +23,7 @@
 #include "base/bounded_json.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_number.h"
 #include "base/sealed_json.h"
 #include "cli/path_checks.h"
 #include "device/host.h"
@@ -75,11 +76,11 @@ Result<FoundJob> find_job(const std::string& run_dir) {
   found.json = std::move(*json);
   try {
     const nlohmann::json& agent = found.json.at("agent");
-    found.agent = agent.at("pid").get<int>();
+    found.agent = whole_number<int>(agent.at("pid"));
     found.host = agent.at("host").get<std::string>();
     const nlohmann::json& launcher = found.json.value("launcher", agent);
-    found.launcher = launcher.at("pid").get<int>();
-    const auto start = launcher.at("start").get<uint64_t>();
+    found.launcher = whole_number<int>(launcher.at("pid"));
+    const auto start = whole_number<uint64_t>(launcher.at("start"));
     const auto stat = stat_of_process(found.launcher);
     found.is_alive =
         found.is_here() && found.launcher > 1 && start != 0 && stat && stat->start == start;
@@ -133,35 +134,38 @@ std::string status_text(const FoundJob& job) {
   if (state != "ended" && !job.is_alive) {
     state += " when it last reported (" + absence_of(job) + ")";
   }
-  std::string text = fmt::format("{}: epoch {}, step {}, saved after step {}\n", state,
-                                 json.at("epoch").get<int64_t>(), json.at("step").get<int64_t>(),
-                                 json.at("saved_step").get<int64_t>());
-  const int64_t redone = json.value("memory_redone", int64_t{0});
+  std::string text =
+      fmt::format("{}: epoch {}, step {}, saved after step {}\n", state,
+                  whole_number<int64_t>(json.at("epoch")), whole_number<int64_t>(json.at("step")),
+                  whole_number<int64_t>(json.at("saved_step")));
+  const int64_t redone = whole_number_or(json, "memory_redone", int64_t{0});
   if (redone > 0 && json.at("state") != "ended") {
-    text += fmt::format(
-        "in memory after step {}; if a rank or host is lost, at most {} {} repeated\n",
-        json.at("memory_step").get<int64_t>(), redone, redone == 1 ? "step is" : "steps are");
+    text +=
+        fmt::format("in memory after step {}; if a rank or host is lost, at most {} {} repeated\n",
+                    whole_number<int64_t>(json.at("memory_step")), redone,
+                    redone == 1 ? "step is" : "steps are");
   }
   if (json.contains("end")) {
-    text += fmt::format("exit code {}: {}\n", json.at("exit_code").get<int>(),
+    text += fmt::format("exit code {}: {}\n", whole_number<int>(json.at("exit_code")),
                         json.at("end").get<std::string>());
   }
   if (json.at("hosts").size() > 1) {
     for (const nlohmann::json& host : json.at("hosts")) {
-      const int slots = host.at("slots").get<int>();
+      const int slots = whole_number<int>(host.at("slots"));
       text += fmt::format("host {}  {}, {} slot{}\n", host.at("host").get<std::string>(),
                           host.at("state").get<std::string>(), slots, slots == 1 ? "" : "s");
     }
   }
   for (const nlohmann::json& rank : json.at("ranks")) {
-    const int pid = rank.at("pid").get<int>();
-    text += fmt::format("rank {:<4} {}  process {:<8} {}\n", rank.at("rank").get<int>(),
+    const int pid = whole_number<int>(rank.at("pid"));
+    text += fmt::format("rank {:<4} {}  process {:<8} {}\n", whole_number<int>(rank.at("rank")),
                         rank.at("host").get<std::string>(), pid > 0 ? std::to_string(pid) : "-",
                         rank.at("state").get<std::string>());
   }
   for (const nlohmann::json& failure : json.at("failures")) {
-    text += fmt::format("failure {} after step {}: {}\n", failure.at("number").get<int>(),
-                        failure.at("step").get<int64_t>(), failure.at("cause").get<std::string>());
+    text += fmt::format("failure {} after step {}: {}\n", whole_number<int>(failure.at("number")),
+                        whole_number<int64_t>(failure.at("step")),
+                        failure.at("cause").get<std::string>());
   }
   return text;
 }

@@ -9,6 +9,7 @@
 
 #include "base/bounded_json.h"
 #include "base/file.h"
+#include "base/json_number.h"
 #include "base/json_text.h"
 #include "base/leftovers.h"
 #include "base/sealed_json.h"
@@ -78,14 +79,15 @@ Result<FileCoord::Content> FileCoord::read() const {
   Result<nlohmann::json> json = parse_bounded_json(text);
   if (!json.ok()) return wrong_content(content_path(), json.error().message);
   try {
-    content.revision = json->at("revision").get<int64_t>();
+    content.revision = whole_number<int64_t>(json->at("revision"));
     for (const auto& [key, entry] : json->at("keys").items()) {
       content.entries[key] = {key, entry.at("value").get<std::string>(),
-                              entry.at("version").get<int64_t>(), entry.at("lease").get<LeaseId>()};
+                              whole_number<int64_t>(entry.at("version")),
+                              whole_number<LeaseId>(entry.at("lease"))};
     }
     for (const auto& lease : json->at("leases")) {
-      content.leases[lease.at("id").get<LeaseId>()] = {lease.at("seconds").get<double>(),
-                                                       lease.at("renewals").get<int64_t>()};
+      content.leases[whole_number<LeaseId>(lease.at("id"))] = {
+          lease.at("seconds").get<double>(), whole_number<int64_t>(lease.at("renewals"))};
     }
   } catch (const nlohmann::json::exception& failure) {
     return wrong_content(content_path(), json_problem(failure.what()));

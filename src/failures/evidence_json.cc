@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_number.h"
+
 namespace trireme {
 namespace {
 
@@ -32,12 +34,15 @@ CorruptionAlarm corruption_in(const nlohmann::json& object) {
   const auto check = corruption_check_of(object.at("check").get<std::string>());
   if (!check) throw nlohmann::json::other_error::create(501, "check is unknown", &object);
   CorruptionAlarm alarm{.check = *check,
-                        .step = object.at("step").get<int64_t>(),
+                        .step = whole_number<int64_t>(object.at("step")),
                         .ranks = {},
                         .is_certain = object.at("certain").get<bool>()};
-  if (object.contains("clean_step")) alarm.clean_step = object.at("clean_step").get<int64_t>();
+  if (object.contains("clean_step")) {
+    alarm.clean_step = whole_number<int64_t>(object.at("clean_step"));
+  }
   for (const nlohmann::json& named : object.at("ranks")) {
-    alarm.ranks.push_back({named.at("rank").get<int>(), named.at("host").get<std::string>()});
+    alarm.ranks.push_back(
+        {whole_number<int>(named.at("rank")), named.at("host").get<std::string>()});
   }
   return alarm;
 }
@@ -97,19 +102,22 @@ nlohmann::ordered_json evidence_json(const FailureEvidence& evidence,
 FailureEvidence evidence_in(const nlohmann::json& object) {
   FailureEvidence evidence;
   evidence.kind = object.value("kind", "");
-  if (object.contains("exit_code")) evidence.exit_code = object.at("exit_code").get<int>();
-  evidence.signal = object.value("signal", 0);
+  if (object.contains("exit_code")) evidence.exit_code = whole_number<int>(object.at("exit_code"));
+  evidence.signal = whole_number_or(object, "signal", 0);
   evidence.phase = object.value("phase", "");
-  evidence.action = object.value("action", int64_t{-1});
+  evidence.action = whole_number_or(object, "action", int64_t{-1});
   evidence.action_code = object.value("action_code", "");
-  evidence.call = object.value("call", int64_t{-1});
-  evidence.first_sample = object.value("first_sample", int64_t{0});
-  evidence.num_samples = object.value("samples", int64_t{0});
+  evidence.call = whole_number_or(object, "call", int64_t{-1});
+  evidence.first_sample = whole_number_or(object, "first_sample", int64_t{0});
+  evidence.num_samples = whole_number_or(object, "samples", int64_t{0});
+  if (evidence.num_samples > 0 && evidence.first_sample > INT64_MAX - evidence.num_samples) {
+    throw nlohmann::json::other_error::create(501, "samples end too late", &object);
+  }
   evidence.watchdog = object.value("watchdog", "");
   if (object.contains("corruption")) evidence.corruption = corruption_in(object.at("corruption"));
   if (object.contains("was_first")) evidence.was_first = object.at("was_first").get<bool>();
   for (const Counter& counter : kCounters) {
-    evidence.*counter.value = object.value(counter.key, int64_t{0});
+    evidence.*counter.value = whole_number_or(object, counter.key, int64_t{0});
   }
   for (const Texts& texts : kTexts) {
     if (!object.contains(texts.key)) continue;

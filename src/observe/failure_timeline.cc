@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/json_number.h"
 #include "base/json_text.h"
 
 namespace trireme {
@@ -17,8 +18,8 @@ constexpr const char* kPhases[] = {"detect", "classify", "epoch", "join", "state
 
 // Returns the text that a trace shows of a `failure` line.
 std::string name_of_failure(const nlohmann::json& line) {
-  const int64_t rank = line.value("rank", int64_t{-1});
-  return fmt::format("failure {}: {} ({})", line.value("number", int64_t{0}),
+  const int64_t rank = whole_number_or(line, "rank", int64_t{-1});
+  return fmt::format("failure {}: {} ({})", whole_number_or(line, "number", int64_t{0}),
                      rank >= 0 ? fmt::format("rank {}", rank) : "no rank known",
                      line.value("class", "unknown")) +
          (line.contains("goes_back_to") ? ", goes back" : "");
@@ -27,8 +28,8 @@ std::string name_of_failure(const nlohmann::json& line) {
 // Adds the times of a `restart` line.
 void add_times(const nlohmann::json& line, FailureTimeline& timeline) {
   const nlohmann::json& ms = line.at("ms");
-  timeline.epoch = line.at("epoch").get<int64_t>();
-  timeline.redone_steps = line.value("redone_steps", int64_t{0});
+  timeline.epoch = whole_number<int64_t>(line.at("epoch"));
+  timeline.redone_steps = whole_number_or(line, "redone_steps", int64_t{0});
   timeline.begin_ms = -std::max(0.0, ms.at("detect").get<double>());
   timeline.detected_s = line.at("time").get<double>() - 1e-3 * ms.at("first_step").get<double>();
   double end_ms = 0.0;
@@ -58,9 +59,9 @@ std::vector<FailureTimeline> failure_timelines(std::string_view metrics) {
         next.name += (next.name.empty() ? "" : ", ") + name_of_failure(line);
         next.cause = line.value("cause", "");
         if (line.contains("goes_back_to")) {
-          next.cause +=
-              fmt::format("; it goes back to a checkpoint of step {} or earlier: {}",
-                          line.at("goes_back_to").get<int64_t>(), line.value("why_back", ""));
+          next.cause += fmt::format("; it goes back to a checkpoint of step {} or earlier: {}",
+                                    whole_number<int64_t>(line.at("goes_back_to")),
+                                    line.value("why_back", ""));
         }
         continue;
       }

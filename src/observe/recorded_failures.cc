@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/bounded_json.h"
+#include "base/json_number.h"
 #include "failures/evidence_json.h"
 
 namespace trireme {
@@ -37,19 +38,19 @@ int rank_before(std::string_view text, std::string_view words) {
 // Throws nlohmann::json::exception if a key has another type.
 RecordedFailure failure_of(const nlohmann::json& line) {
   RecordedFailure failure;
-  failure.number = line.value("number", int64_t{0});
-  failure.epoch = line.value("epoch", int64_t{0});
-  failure.step = line.value("step", int64_t{0});
+  failure.number = whole_number_or(line, "number", int64_t{0});
+  failure.epoch = whole_number_or(line, "epoch", int64_t{0});
+  failure.step = whole_number_or(line, "step", int64_t{0});
   failure.time_s = line.value("time", 0.0);
   failure.detected_ms = line.value("detected_ms", 0.0);
-  failure.rank = line.value("rank", -1);
+  failure.rank = whole_number_or(line, "rank", -1);
   failure.host = line.value("host", "");
   failure.cause = line.value("cause", "");
   failure.evidence = evidence_in(line);
   // Runs that have not recorded the kind under its own name have it as `class`.
   if (failure.evidence.kind.empty()) failure.evidence.kind = line.value("class", "");
   failure.evidence.last_words = failure.cause;
-  failure.goes_back_to = line.value("goes_back_to", int64_t{-1});
+  failure.goes_back_to = whole_number_or(line, "goes_back_to", int64_t{-1});
   failure.why_back = line.value("why_back", "");
   failure.suspect = rank_before(failure.cause, " does not answer");
   return failure;

@@ -67,7 +67,9 @@ TEST(RecordedFailures, DamagedLinesAreNamed) {
   const std::string good = "{\"event\":\"train\"}\n";
   for (const char* bad :
        {"{\"event\":\"failure\",\n", "garbage\n", "{\"event\":\"failure\"x}\n",
-        "{\"event\":\"failure\",\"rank\":\"one\"}\n", "{\"event\":\"failure\",\"kernel\":[1]}\n"}) {
+        "{\"event\":\"failure\",\"rank\":\"one\"}\n", "{\"event\":\"failure\",\"kernel\":[1]}\n",
+        "{\"event\":\"failure\",\"rank\":1e30}\n", "{\"event\":\"failure\",\"rank\":4294967296}\n",
+        "{\"event\":\"failure\",\"first_sample\":9223372036854775807,\"samples\":2}\n"}) {
     const auto failures = failures_of_metrics(good + bad + good, "run/metrics.jsonl");
     ASSERT_FALSE(failures.ok()) << bad;
     EXPECT_EQ(failures.error().kind, ErrorKind::Damaged);

@@ -8,6 +8,7 @@
 #include "base/bounded_json.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json_number.h"
 #include "base/json_text.h"
 #include "base/sealed_json.h"
 #include "store/disk_file.h"
@@ -44,7 +45,7 @@ Result<FolderIdentity> parse_identity(const std::string& text) {
     }
     identity.store_name = json.at("name").get<std::string>();
     identity.server = json.at("server").get<std::string>();
-    identity.incarnation = json.at("incarnation").get<uint64_t>();
+    identity.incarnation = whole_number<uint64_t>(json.at("incarnation"));
   } catch (const nlohmann::json::exception& error) {
     return damaged(json_problem(error.what()));
   }

@@ -5,6 +5,7 @@
 
 #include "base/bounded_json.h"
 #include "base/file.h"
+#include "base/json_number.h"
 #include "base/json_text.h"
 #include "base/sealed_json.h"
 #include "store/disk_file.h"
@@ -61,7 +62,7 @@ Status parse_log_servers(const std::string& text, ServerDescription& description
     description.log_servers = log_servers_from(json.at("log_servers"));
     start = first_start_of(description);
     if (json.contains("log_id")) {
-      start = {.id = json.at("log_id").get<ServerId>(),
+      start = {.id = whole_number<ServerId>(json.at("log_id")),
                .servers = log_servers_from(json.at("first_log_servers"))};
     }
   } catch (const nlohmann::json::exception& error) {

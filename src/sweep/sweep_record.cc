@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/json_number.h"
 #include "base/json_text.h"
 #include "base/sealed_json.h"
 
@@ -81,7 +82,7 @@ std::optional<double> optional_in(const nlohmann::json& json, const char* key) {
 }
 
 int64_t steps_in(const nlohmann::json& json, const char* key) {
-  const auto steps = json.at(key).get<int64_t>();
+  const auto steps = whole_number<int64_t>(json.at(key));
   if (steps < 0 || steps > kMostSteps)
     throw fmt::format("{} = {} is no number of steps", key, steps);
   return steps;
@@ -99,8 +100,8 @@ SweepSpec read_spec(const nlohmann::json& json) {
     if (!key.ok()) throw key.error().message;
     spec.keys.push_back(std::move(*key));
   }
-  if (!json.at("random").is_null()) spec.random = json.at("random").get<int64_t>();
-  spec.seed = json.at("seed").get<uint64_t>();
+  if (!json.at("random").is_null()) spec.random = whole_number<int64_t>(json.at("random"));
+  spec.seed = whole_number<uint64_t>(json.at("seed"));
   spec.stops_early = json.at("early_stop").get<bool>();
   spec.grace = json.at("grace").get<double>();
   const nlohmann::json& range = json.at("lr_range");
@@ -139,7 +140,7 @@ SweepTrial read_trial(const nlohmann::json& json, const std::vector<SweptKey>& k
 LrFinding read_finding(const nlohmann::json& json) {
   return {.steepest_lr = optional_in(json, "steepest_lr"),
           .diverged_lr = optional_in(json, "diverged_lr"),
-          .diverged_step = json.at("diverged_step").get<int64_t>()};
+          .diverged_step = whole_number<int64_t>(json.at("diverged_step"))};
 }
 
 // The values of a resolved configuration by "section.key".
