@@ -126,7 +126,7 @@ void CommThread::nap(int idle_polls) {
     return;
   }
   RankCell& cell = fabric.cell(backend_.rank());
-  Doorbell& bell = active_.empty() ? cell.idle_bell : cell.bell;
+  Doorbell& bell = active_.empty() ? cell.own_bell : cell.bell;
   const uint32_t seen = Fabric::announce_sleep(bell);
   const size_t before = active_.size();
   take_submissions();

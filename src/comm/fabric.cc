@@ -87,7 +87,7 @@ void Fabric::wake(Doorbell& bell) {
 void Fabric::wake_all() const {
   for (RankCell* cell : cells_) {
     wake(cell->bell);
-    wake(cell->idle_bell);
+    wake(cell->own_bell);
   }
 }
 

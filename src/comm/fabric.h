@@ -36,7 +36,9 @@ inline constexpr int kWatchedGroups = 64;
 // The state that one rank shows to all others. It lies in zeroed shared memory.
 struct RankCell {
   Doorbell bell;
-  Doorbell idle_bell;  // bell of an idle communication thread; peers do not ring it
+  // Wakes an idle communication thread, and a calling thread that waits for its communication
+  // thread. Peers do not ring it.
+  Doorbell own_bell;
   alignas(64) std::atomic<uint32_t> left;  // 1 once the rank's function has returned
   std::atomic<int32_t> pid;
   // When its calling thread and its communication thread last polled; 0: asleep or not waiting.
@@ -86,7 +88,7 @@ class Fabric {
   // Wakes both threads of `rank`; its communication thread may be idle.
   void ring_own(int rank) const {
     ring(cells_[rank]->bell);
-    ring(cells_[rank]->idle_bell);
+    ring(cells_[rank]->own_bell);
   }
   // How to sleep: call announce_sleep, check the condition once more, then sleep with the returned
   // value as `seen`.

@@ -84,7 +84,7 @@ void SharedBoard::announce() {
         (call_.in == nullptr || reaches(call_.in)) && (second == nullptr || reaches(second));
   }
   stage_ = Stage::Arriving;
-  next_peer_ = 0;
+  begin_look();
   mine.arrived.store(number_, std::memory_order_seq_cst);
 }
 
@@ -122,25 +122,41 @@ bool SharedBoard::all_arrived() {
   for (; next_peer_ < shape_.size(); ++next_peer_) {
     if (next_peer_ == shape_.rank) continue;
     // A peer may be one call ahead, in the other entry.
-    if (entry(next_peer_).arrived.load(std::memory_order_seq_cst) != number_) return false;
+    if (entry(next_peer_).arrived.load(std::memory_order_seq_cst) != number_)
+      return wait_for_rest();
     check_call(next_peer_);
   }
-  ring_peers();
+  ring_if_last();
   return true;
 }
 
 bool SharedBoard::all_have(std::atomic<uint64_t> SharedSlot::*counter) {
   for (; next_peer_ < shape_.size(); ++next_peer_) {
     if (next_peer_ == shape_.rank) continue;
-    if ((slot(next_peer_).*counter).load(std::memory_order_seq_cst) < number_) return false;
+    if ((slot(next_peer_).*counter).load(std::memory_order_seq_cst) < number_) {
+      return wait_for_rest();
+    }
   }
-  ring_peers();
+  ring_if_last();
   return true;
 }
 
+// Call it before the store that tells the peers.
+void SharedBoard::begin_look() {
+  next_peer_ = 0;
+  has_waited_ = false;
+}
+
+bool SharedBoard::wait_for_rest() {
+  has_waited_ = true;
+  return false;
+}
+
 // No rank can continue before the last has arrived, so nobody needs to be woken earlier. The rank
-// whose store is last in the order of all stores sees all others.
-void SharedBoard::ring_peers() const {
+// whose store is last in the order of all stores sees all others when it looks for the first time.
+// A rank that had to wait was not the last, and its peers may already sleep for another reason.
+void SharedBoard::ring_if_last() const {
+  if (has_waited_) return;
   for (int rank : shape_.members) {
     if (rank != shape_.members[size_t(shape_.rank)]) fabric_.ring(rank);
   }
@@ -166,8 +182,8 @@ void SharedBoard::begin_work() {
 void SharedBoard::depart() {
   SharedSlot& mine = slot(shape_.rank);
   mine.working.store(0, std::memory_order_release);
+  begin_look();
   mine.departed.store(number_, std::memory_order_seq_cst);
-  next_peer_ = 0;
 }
 
 bool SharedBoard::advance() {

@@ -91,7 +91,9 @@ class SharedBoard {
   void begin_work();
   bool all_have(std::atomic<uint64_t> SharedSlot::*counter);
   bool all_arrived();
-  void ring_peers() const;
+  void begin_look();
+  bool wait_for_rest();  // returns false
+  void ring_if_last() const;
   bool all_visible() const;
   void check_call(int rank) const;
   void work_eager();
@@ -120,6 +122,7 @@ class SharedBoard {
   uint64_t number_ = 0;  // number of this rank's last announcement
   Stage stage_ = Stage::Idle;
   int next_peer_ = 0;          // all peers before it have arrived, or departed
+  bool has_waited_ = false;    // for a peer, since this rank has arrived, or departed
   int64_t segment_begin_ = 0;  // first element of the segment, in staged calls
   int64_t segment_end_ = 0;
   std::vector<int64_t> begins_;  // first element of every rank's part in the full vector

@@ -177,7 +177,7 @@ void SharedBoard::stage_in() {
   SharedSlot::Entry& mine = entry(shape_.rank);
   mine.hash = call_.signature->hash();
   stage_ = Stage::StageArriving;
-  next_peer_ = 0;
+  begin_look();
   mine.arrived.store(number_, std::memory_order_seq_cst);
 }
 

@@ -19,8 +19,8 @@ struct WaitPolicy {
 struct WaitSubject {
   const Signature& signature;
   std::span<const int> members;  // world ranks of the group
-  // True if ready() itself reads the peer's messages. If false, another thread decides whether a
-  // peer that has left can still be received from.
+  // True if ready() itself reads the peer's messages. If false, the communication thread does, ends
+  // the wait by ring_own, and decides whether a peer that has left can still be received from.
   bool polls_messages = true;
 };
 
@@ -44,7 +44,8 @@ class Waiter {
       __builtin_ia32_pause();
     }
     Watch watch(*this, subject);
-    Doorbell& bell = fabric_.cell(rank_).bell;
+    RankCell& cell = fabric_.cell(rank_);
+    Doorbell& bell = subject.polls_messages ? cell.bell : cell.own_bell;
     while (true) {
       watch.look_around(peer());
       const uint32_t seen = Fabric::announce_sleep(bell);
