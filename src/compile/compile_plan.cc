@@ -79,15 +79,19 @@ void plan_pipeline_memory(RunPlan& plan) {
 
 // The first rank of a class does the same as the rank of its stage in the pipeline, so its memory
 // is the memory of the class.
-void plan_class_memory(RunPlan& plan) {
-  classify_ranks(plan);
+void plan_class_memory(RunPlan& plan, PlanParts& parts) {
+  classify_ranks(plan, parts);
   for (RankClass& alike : plan.classes) {
+    if (alike.same_memory_as >= 0) {
+      alike.memory = plan.classes[size_t(alike.same_memory_as)].memory;
+      continue;
+    }
     const RankPlan& of_stage = plan.pipeline[size_t(coords_of(plan.mesh, alike.first).pp)];
     if (of_stage.position == alike.first) {
       alike.memory = of_stage.memory;
       continue;
     }
-    const RankPlan rank = rank_plan(plan, alike.first);
+    const RankPlan rank = rank_plan(plan, alike.first, &parts);
     const std::vector<Problem> problems = check_peer(plan.schedule, plan.mesh, rank, of_stage);
     TRIREME_CHECK(problems.empty(), explain(plan.schedule, {rank}, problems.front()));
     alike.memory = rank.memory;
@@ -97,7 +101,7 @@ void plan_class_memory(RunPlan& plan) {
 void compile_outlined(RunPlan& plan, PlanParts& parts) {
   for (int pp = 0; pp < plan.mesh.pp; ++pp) compile_outlined_rank(plan, pp, parts);
   plan_pipeline_memory(plan);
-  plan_class_memory(plan);
+  plan_class_memory(plan, parts);
 }
 
 Status compile_plan(RunPlan& plan) {

@@ -20,7 +20,7 @@ Status outline_pipeline(RunPlan& plan, PlanParts& parts);
 void compile_outlined_rank(RunPlan& plan, int pp, PlanParts& parts);
 // The third part plans the memory of the pipeline, and then of all classes of ranks.
 void plan_pipeline_memory(RunPlan& plan);
-void plan_class_memory(RunPlan& plan);
+void plan_class_memory(RunPlan& plan, PlanParts& parts);
 // The second part for all ranks, and the third one. It leaves out the checks of a whole pipeline
 // (check_ranks.h).
 void compile_outlined(RunPlan& plan, PlanParts& parts);

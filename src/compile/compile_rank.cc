@@ -210,8 +210,8 @@ void plan_rank_memory(RankPlan& rank, const RunPlan& plan) {
   rank.memory = plan_memory(rank.program, rank.eval_program, needs);
 }
 
-RankPlan rank_plan(const RunPlan& plan, int position) {
-  RankPlan rank = compile_rank(plan, position);
+RankPlan rank_plan(const RunPlan& plan, int position, PlanParts* parts) {
+  RankPlan rank = compile_rank(plan, position, parts);
   rank.num_ahead = plan.pipeline[size_t(rank.coords.pp)].num_ahead;
   plan_rank_memory(rank, plan);
   return rank;

@@ -77,7 +77,7 @@ int copied_parts(const RunPlan& plan, int position) {
 // Numbers the sizes that ranks hold. Ranks that differ only in cp or ep hold the same.
 class Holdings {
  public:
-  explicit Holdings(const RunPlan& plan) : plan_(plan) {}
+  Holdings(const RunPlan& plan, PlanParts& parts) : plan_(plan), plan_parts_(parts) {}
 
   // Returns for each dp index the number of its tables and the number of its shards, for the ranks
   // of a stage with this tp index.
@@ -89,7 +89,7 @@ class Holdings {
     content.insert(content.end(), part.begin(), part.end());
     const auto cached = of_content_.find(content);
     if (cached != of_content_.end()) return of_tables_.at({cached->second, ranks});
-    RankPlan rank = stored_rank(plan_, position_of(plan_.mesh, {.tp = tp, .pp = pp}));
+    RankPlan rank = stored_rank(plan_, position_of(plan_.mesh, {.tp = tp, .pp = pp}), &plan_parts_);
     const int tables = tables_.of(sizes_of_tables(plan_.model, rank));
     of_content_.emplace(std::move(content), tables);
     const auto [found, is_new] = of_tables_.try_emplace({tables, ranks});
@@ -118,6 +118,7 @@ class Holdings {
   }
 
   const RunPlan& plan_;
+  PlanParts& plan_parts_;
   std::map<std::pair<int, int>, Sizes> parts_;  // (tp ranks, index)
   Numbers tables_, shards_;
   std::map<Sizes, int> of_content_;  // (content, part) -> number of the tables
@@ -144,9 +145,9 @@ std::vector<int64_t> content_of(const ModelSpec& model, const RankPlan& rank) {
   return content;
 }
 
-void classify_ranks(RunPlan& plan) {
+void classify_ranks(RunPlan& plan, PlanParts& parts) {
   const Mesh& mesh = plan.mesh;
-  Holdings holdings(plan);
+  Holdings holdings(plan, parts);
   std::vector<std::vector<const std::vector<std::pair<int, int>>*>> held(size_t(mesh.pp));  // [tp]
   for (int pp = 0; pp < mesh.pp; ++pp) {
     for (int tp = 0; tp < mesh.tp_at(pp); ++tp) {
@@ -155,16 +156,25 @@ void classify_ranks(RunPlan& plan) {
   }
   plan.classes.clear();
   plan.class_of.clear();
-  // (pp, tables, shards, what is copied into the buffer of snapshots, device)
-  std::map<std::tuple<int, int, int, int, int>, int> numbers;
+  // (pp, tables, shards, what is copied into the buffer of snapshots): what decides the memory
+  using Kind = std::tuple<int, int, int, int>;
+  std::map<Kind, int> first_of_kind;
+  std::map<std::pair<Kind, int>, int> numbers;  // (kind, device)
   for (int position = 0; position < mesh.size(); ++position) {
     const MeshCoords at = coords_of(mesh, position);
     const auto [tables, shards] = (*held[size_t(at.pp)][size_t(at.tp)])[size_t(at.dp)];
     const int device = plan.hardware ? plan.hardware->device_of(position) : 0;
-    const auto [found, is_new] = numbers.try_emplace(
-        {at.pp, tables, shards, copied_parts(plan, position), device}, int(plan.classes.size()));
-    if (is_new) plan.classes.push_back({.first = position, .device = device, .memory = {}});
-    if (is_new) plan.classes.back().lacks_bytes = lacked_bytes(plan, device);
+    const int number = int(plan.classes.size());
+    const Kind kind{at.pp, tables, shards, copied_parts(plan, position)};
+    const auto [found, is_new] = numbers.try_emplace({kind, device}, number);
+    if (is_new) {
+      const int first = first_of_kind.try_emplace(kind, number).first->second;
+      plan.classes.push_back({.first = position,
+                              .device = device,
+                              .memory = {},
+                              .same_memory_as = first < number ? first : -1,
+                              .lacks_bytes = lacked_bytes(plan, device)});
+    }
     ++plan.classes[size_t(found->second)].num_ranks;
     plan.class_of.push_back(found->second);
   }

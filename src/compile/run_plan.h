@@ -12,6 +12,8 @@
 
 namespace trireme {
 
+class PlanParts;
+
 // Facts about the machine and the data that planning needs.
 struct HostFacts {
   int64_t memory_bytes = 0;  // available to the ranks of this host; 0: unknown, no plan is refused
@@ -31,6 +33,7 @@ struct RankClass {
   int num_ranks = 0;
   int device = 0;  // Hardware::device_of its ranks
   MemoryBytes memory;
+  int same_memory_as = -1;  // index of an earlier class that differs only in the device; -1: none
   int64_t lacks_bytes = 0;  // what its device has less than memory.limit_bytes
 
   // The bytes that must be within memory.limit_bytes, so that the class fits its own device.
@@ -89,8 +92,9 @@ bool wants_snapshots(const RunConfig& config);
 // True if the ranks of a launched job keep checkpoints in the memory of their host.
 bool wants_memory_checkpoints(const RunConfig& config);
 
-// Returns what the rank at a position of the mesh executes and holds.
-RankPlan rank_plan(const RunPlan& plan, int position);
+// Returns what the rank at a position of the mesh executes and holds. Tables that `parts` has of
+// other plans are taken from there.
+RankPlan rank_plan(const RunPlan& plan, int position, PlanParts* parts = nullptr);
 
 // Returns the plans of all ranks, [position]. Use it only for small meshes.
 std::vector<RankPlan> rank_plans(const RunPlan& plan);

@@ -88,7 +88,6 @@ Mesh LayerBounds::first_mesh_of(const LayoutChoice& layout) const {
   return mesh;
 }
 
-// Returns the mesh of a layout in every order that is taken.
 std::vector<Mesh> LayerBounds::meshes_of(const LayoutChoice& layout) const {
   if (any_order_.empty()) return {layout.mesh};
   std::vector<Mesh> meshes(any_order_.size(), layout.mesh);
@@ -115,9 +114,14 @@ LayerBounds::Key LayerBounds::key(const LayoutChoice& layout) const {
       mesh.tp, mesh.cp, mesh.ep, layout.micro_sequences, layout.recompute, exchange_key(layout)};
 }
 
-const UnitPrices& LayerBounds::price(const LayoutChoice& layout, uint64_t again, OfDevices which) {
+RunPlan LayerBounds::shaped(const LayoutChoice& layout, uint64_t again) const {
   RunPlan plan = shaped(layout);
   plan.shape.again = layout.recompute == Recompute::Fit ? again : 0;  // else it changes nothing
+  return plan;
+}
+
+const UnitPrices& LayerBounds::price(const LayoutChoice& layout, uint64_t again, OfDevices which) {
+  const RunPlan plan = shaped(layout, again);
   const PlanPrices& prices =
       which == OfDevices::Fastest ? prices_.of(plan) : prices_.slowest_of(plan);
   return prices.at(plan.mesh, 0);
@@ -128,6 +132,17 @@ const UnitPrices& LayerBounds::unit_prices(const LayoutChoice& layout, uint64_t 
   if (is_new) {
     found->second = joined_of<UnitPrices>(any_of_, layout, least_prices, [&](const auto& one) {
       return price(one, again, OfDevices::Fastest);
+    });
+  }
+  return found->second;
+}
+
+const UnitPrices& LayerBounds::prices_on(int device, const LayoutChoice& layout, uint64_t again) {
+  const auto [found, is_new] = prices_on_.try_emplace({device, key(layout), again});
+  if (is_new) {
+    const Hardware own = hardware_.all_of_device(device);
+    found->second = joined_of<UnitPrices>(any_of_, layout, least_prices, [&](const auto& one) {
+      return price_units(shaped(one, again), own, OfDevices::Fastest);
     });
   }
   return found->second;

@@ -68,12 +68,16 @@ class LayerBounds {
   bool take_any_of(std::vector<LayerExchange> exchanges, std::vector<MeshOrder> orders);
   // Returns the mesh of a layout in the first order of take_any_of(), or else in its own order.
   Mesh first_mesh_of(const LayoutChoice& layout) const;
+  // Returns it in every order of take_any_of(), or else in its own order.
+  std::vector<Mesh> meshes_of(const LayoutChoice& layout) const;
   ExchangeKey exchange_key(const LayoutChoice& layout) const;
   Key key(const LayoutChoice& layout) const;
   // Returns the started plan with the shape of a layout.
   RunPlan shaped(const LayoutChoice& layout) const;
 
   const UnitPrices& unit_prices(const LayoutChoice& layout, uint64_t again);
+  // Returns the prices on one device of a mixed cluster.
+  const UnitPrices& prices_on(int device, const LayoutChoice& layout, uint64_t again);
   // Returns the highest prices over all sets of kept values and all exchanges of take_any_of().
   const UnitPrices& most_prices(const LayoutChoice& layout);
   const ExchangeTimes& exchanges(const LayoutChoice& layout);
@@ -96,8 +100,8 @@ class LayerBounds {
   // The spans of tp, cp and the experts along dp among the ranks, for every order of take_any_of().
   using Spans = std::vector<std::array<RankSpan, 3>>;
 
-  std::vector<Mesh> meshes_of(const LayoutChoice& layout) const;
   Spans spans_of(const LayoutChoice& layout) const;
+  RunPlan shaped(const LayoutChoice& layout, uint64_t again) const;
   const UnitPrices& price(const LayoutChoice& layout, uint64_t again, OfDevices which);
   static Params least_params(const ModelSpec& model, const StageShape& shape);
   StageShape least_shape(const Mesh& mesh) const;
@@ -115,6 +119,7 @@ class LayerBounds {
   std::vector<MeshOrder> any_order_;
   std::map<Key, ActivationBytes> activations_;
   std::map<std::pair<Key, uint64_t>, UnitPrices> unit_prices_;
+  std::map<std::tuple<int, Key, uint64_t>, UnitPrices> prices_on_;
   std::map<Key, UnitPrices> most_prices_;
   // The times of exchanges also depend on how the ranks lie on nodes.
   std::map<std::tuple<Key, Spans, int>, ExchangeTimes> exchanges_;

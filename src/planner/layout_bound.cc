@@ -107,18 +107,21 @@ LayoutBounds::ScheduleKey LayoutBounds::schedule_key(const LayoutChoice& layout,
           layers_.exchange_key(layout)};
 }
 
-Result<const std::vector<LayoutBounds::RankWork>*> LayoutBounds::work(const LayoutChoice& layout,
-                                                                      uint64_t again) {
+Result<const LayoutBounds::PipelineWork*> LayoutBounds::work(const LayoutChoice& layout,
+                                                             uint64_t again) {
   ScheduleKey key = schedule_key(layout, again);
   if (work_key_ == key) return &work_;
   TRIREME_TRY(found, stages(layout, num_stages(outline(layout))));
   work_ = work_out(layout, *found, again);
+  if (hardware_.is_mixed()) {
+    work_.on_devices_s = on_devices_s(layout, *found, again, work_.waits_s);
+  }
   work_key_ = std::move(key);
   return &work_;
 }
 
-std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& layout,
-                                                           const Stages& stages, uint64_t again) {
+LayoutBounds::PipelineWork LayoutBounds::work_out(const LayoutChoice& layout, const Stages& stages,
+                                                  uint64_t again) {
   const Mesh& mesh = layout.mesh;
   const UnitPrices& prices = layers_.unit_prices(layout, again);
   const UnitPrices& hiding = layers_.most_prices(layout);  // they hide the most
@@ -155,7 +158,7 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
   // The ranks that hold one stage share its micro-batches.
   const double own_m = m / traits.param_copies();
   const double of_bucket = layers_of_bucket(mesh);
-  std::vector<RankWork> ranks;
+  PipelineWork pipeline;
   for (int rank = 0; rank < mesh.pp; ++rank) {
     RankWork own{.least_layers = double(started_.model.layers)};
     double busy_s = 0.0, start_s = forward_before.back(), tail_s = backward_before.back();
@@ -171,23 +174,82 @@ std::vector<LayoutBounds::RankWork> LayoutBounds::work_out(const LayoutChoice& l
       start_s = std::min(start_s, forward_before[stage]);
       tail_s = std::min(tail_s, backward_before[stage]);
     }
-    own.step_s = traits.is_serial ? m * (forward_before.back() + backward_before.back())
-                                  : busy_s + start_s + (traits.merges_backward ? tail_s : 0.0);
-    const auto alike = std::find_if(ranks.begin(), ranks.end(),
+    const double waits_s = start_s + (traits.merges_backward ? tail_s : 0.0);
+    own.step_s =
+        traits.is_serial ? m * (forward_before.back() + backward_before.back()) : busy_s + waits_s;
+    pipeline.waits_s.push_back(traits.is_serial ? 0.0 : waits_s);
+    const auto alike = std::find_if(pipeline.ranks.begin(), pipeline.ranks.end(),
                                     [&](const RankWork& other) { return own.is_alike(other); });
-    if (alike == ranks.end()) {
-      ranks.push_back(own);
+    if (alike == pipeline.ranks.end()) {
+      pipeline.ranks.push_back(own);
     } else {
       alike->step_s = std::max(alike->step_s, own.step_s);
     }
   }
-  return ranks;
+  return pipeline;
+}
+
+// Returns for each place of the pipeline how long a rank on this device computes and exchanges.
+std::vector<double> LayoutBounds::busy_s(int device, const LayoutChoice& layout,
+                                         const Stages& stages, uint64_t again) {
+  const UnitPrices& prices = layers_.prices_on(device, layout, again);
+  const LayerBounds::ExchangeTimes& exchanges = layers_.exchanges(layout);
+  const double exchange_s = exchanges.forward_s + exchanges.backward_s;
+  const Schedule schedule = outline(layout);
+  const int64_t m = started_.global_sequences / layout.mesh.dp / layout.micro_sequences;
+  const double own_m = double(m) / traits_of(layout.schedule).param_copies();
+  std::vector<double> busy_s(size_t(layout.mesh.pp), 0.0);
+  for (int rank = 0; rank < layout.mesh.pp; ++rank) {
+    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
+      const StageSpec& stage = stages[size_t(stage_of(schedule, rank, chunk))];
+      const StageTimes times = stage_times(prices.of(stage));
+      busy_s[size_t(rank)] +=
+          own_m * (times.f_s + times.b_s + times.w_s + double(stage.num_layers) * exchange_s);
+    }
+  }
+  return busy_s;
+}
+
+// Which devices the ranks of a mesh have: [device * pp + place in the pipeline].
+const std::vector<bool>& LayoutBounds::has_device(const Mesh& mesh) {
+  const auto [found, is_new] =
+      has_device_.try_emplace({mesh.size(), mesh.pp, span_of(mesh, MeshAxis::Pp).stride});
+  if (is_new) {
+    found->second.resize(size_t(hardware_.num_devices()) * size_t(mesh.pp));
+    for (int position = 0; position < mesh.size(); ++position) {
+      const int device = hardware_.device_of(position);
+      found->second[size_t(device * mesh.pp + coords_of(mesh, position).pp)] = true;
+    }
+  }
+  return found->second;
+}
+
+// The other ranks of a pipeline may have the fastest device, so what a rank waits for is as above.
+double LayoutBounds::on_devices_s(const LayoutChoice& layout, const Stages& stages, uint64_t again,
+                                  const std::vector<double>& waits_s) {
+  std::vector<double> of_device;  // [device * pp + place]
+  for (int device = 0; device < hardware_.num_devices(); ++device) {
+    const std::vector<double> busy = busy_s(device, layout, stages, again);
+    for (size_t place = 0; place < busy.size(); ++place) {
+      of_device.push_back(busy[place] + waits_s[place]);
+    }
+  }
+  double least_s = std::numeric_limits<double>::max();
+  for (const Mesh& mesh : layers_.meshes_of(layout)) {
+    const std::vector<bool>& has = has_device(mesh);
+    double slowest_s = 0.0;
+    for (size_t i = 0; i < of_device.size(); ++i) {
+      if (has[i]) slowest_s = std::max(slowest_s, of_device[i]);
+    }
+    least_s = std::min(least_s, slowest_s);
+  }
+  return least_s;
 }
 
 // If `with_schedule` is false, bounds only the part after the schedule.
 Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedule,
                                     uint64_t again) {
-  TRIREME_TRY(ranks, work(layout, again));
+  TRIREME_TRY(pipeline, work(layout, again));
   const int64_t num_microbatches =
       started_.global_sequences / layout.mesh.dp / layout.micro_sequences;
   const double own_m = double(num_microbatches) / traits_of(layout.schedule).param_copies();
@@ -196,7 +258,8 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
   // ZeRO levels 2 and 3 reduce every micro-batch.
   const double reduce_s = zero.reduce_s * (layout.zero >= 2 ? own_m : 1.0);
   double step_s = 0.0;
-  for (const RankWork& own : *ranks) {
+  double least_after_s = std::numeric_limits<double>::max();
+  for (const RankWork& own : pipeline->ranks) {
     // Compute hides at most its own time of transfers, and becomes longer by a share of all that it
     // hides. At ZeRO levels 0 and 1 the reductions of a chunk wait for its last gradients, and no
     // compute follows those of the last chunk. At level 3, F and B of each micro-batch gather every
@@ -212,8 +275,11 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
     if (layout.zero == 1 || layout.zero == 2) exposed_s += own.layers * zero.gather_s;
     const double before_s = with_schedule ? own.step_s : 0.0;
     const double file_s = file_seconds(layout, own, own_m);
-    step_s = std::max(step_s, before_s + own.layers * zero.update_s + exposed_s + file_s);
+    const double after_s = own.layers * zero.update_s + exposed_s + file_s;
+    step_s = std::max(step_s, before_s + after_s);
+    least_after_s = std::min(least_after_s, after_s);
   }
+  if (with_schedule) step_s = std::max(step_s, pipeline->on_devices_s + least_after_s);
   return step_s * kRounding;
 }
 

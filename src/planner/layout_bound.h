@@ -91,6 +91,15 @@ class LayoutBounds {
              most_backward_s == other.most_backward_s;
     }
   };
+  // The work of a pipeline.
+  struct PipelineWork {
+    std::vector<RankWork> ranks;  // those that differ
+    // [place in the pipeline]: what passes before the rank starts and after it ends
+    std::vector<double> waits_s;
+    // On a mixed cluster: the time of the rank that is slowest on its own device, with what it
+    // waits for and without its update.
+    double on_devices_s = 0.0;
+  };
   // The memory of the ranks of a pipeline that have the same units.
   struct RankBytes {
     double layers = 0.0;
@@ -106,8 +115,13 @@ class LayoutBounds {
 
   Result<const Stages*> stages(const LayoutChoice& layout, int num_stages);
   ScheduleKey schedule_key(const LayoutChoice& layout, uint64_t again) const;
-  Result<const std::vector<RankWork>*> work(const LayoutChoice& layout, uint64_t again);
-  std::vector<RankWork> work_out(const LayoutChoice& layout, const Stages& stages, uint64_t again);
+  Result<const PipelineWork*> work(const LayoutChoice& layout, uint64_t again);
+  PipelineWork work_out(const LayoutChoice& layout, const Stages& stages, uint64_t again);
+  std::vector<double> busy_s(int device, const LayoutChoice& layout, const Stages& stages,
+                             uint64_t again);
+  double on_devices_s(const LayoutChoice& layout, const Stages& stages, uint64_t again,
+                      const std::vector<double>& waits_s);
+  const std::vector<bool>& has_device(const Mesh& mesh);
   std::vector<double> least_saved_bytes(const LayoutChoice& layout, const Stages& stages);
   std::vector<RankBytes> pipeline_bytes(const LayoutChoice& layout, const Stages& stages,
                                         std::span<const double> saved_bytes);
@@ -121,13 +135,14 @@ class LayoutBounds {
   RunPlan started_;
   const Hardware& hardware_;
   std::map<std::tuple<int, int64_t, Recompute>, Result<Stages>> stages_;
+  std::map<std::tuple<int, int, int64_t>, std::vector<bool>> has_device_;  // [size, pp, its stride]
   int64_t most_bucket_bytes_;
   LayerBounds layers_;
   std::optional<RecomputeChoice> recompute_choice_;
   std::map<LayerBounds::Key, std::vector<RecomputeChoice::SavedSet>> saved_sets_;
   // Layouts that differ only in ZeRO follow each other, so the last results are enough.
   std::optional<ScheduleKey> work_key_, bytes_key_, even_key_;
-  std::vector<RankWork> work_;
+  PipelineWork work_;
   std::vector<RankBytes> least_bytes_;
   double even_step_s_ = 0.0;
 };

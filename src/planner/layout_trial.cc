@@ -127,6 +127,7 @@ std::optional<NeededBytes> LayoutTrial::try_as_it_is(
     }
     if (kept_.is_beaten(time.step, candidate.least_bytes)) continue;
     if (task_.hardware.is_mixed()) time = slowest_of(predict_stages(plan, task_.hardware));
+    if (kept_.is_beaten(time.step, candidate.least_bytes)) continue;
     if (!needed) needed = planned_bytes(plan);
     if (!task_.limit.allows(*needed)) return needed;
     way.order = ordered.number;
@@ -167,7 +168,7 @@ std::optional<NeededBytes> LayoutTrial::try_to_fit(const Candidate& candidate, L
 }
 
 // Plans the memory of a compiled pipeline, and of all classes if the pipeline itself fits.
-NeededBytes LayoutTrial::planned_bytes(RunPlan& plan) const {
+NeededBytes LayoutTrial::planned_bytes(RunPlan& plan) {
   plan_pipeline_memory(plan);
   NeededBytes needed;
   for (const RankPlan& rank : plan.pipeline) {
@@ -175,7 +176,7 @@ NeededBytes LayoutTrial::planned_bytes(RunPlan& plan) const {
     needed.of_all += rank.memory.arena_bytes;
   }
   if (!task_.limit.allows(needed)) return needed;
-  plan_class_memory(plan);
+  plan_class_memory(plan, parts_);
   return needed_bytes(plan);
 }
 

@@ -35,7 +35,7 @@ class LayoutTrial {
                                           const std::vector<OrderedSchedule>& schedules);
   std::optional<NeededBytes> try_to_fit(const Candidate& candidate, LayoutWay way, RunPlan& plan,
                                         const std::vector<OrderedSchedule>& schedules);
-  NeededBytes planned_bytes(RunPlan& plan) const;
+  NeededBytes planned_bytes(RunPlan& plan);
   PricedSchedule price(const RunPlan& plan, const LayoutChoice& layout);
   PricedSchedule simulate(RunPlan& plan, const LayoutChoice& layout, uint64_t again);
   bool is_beaten_by_values(const Candidate& candidate, const LayoutChoice& layout, RunPlan& plan,

@@ -27,13 +27,14 @@ struct Case {
   int64_t layers;
   int num_ranks;
   int64_t dense_layers = 0;
-  bool is_mixed = false;
+  int64_t other_node = 0;  // ranks of a node of another device; 0: all ranks have one device
 };
 
 // The ranks behind the first two have a device that multiplies faster and has a slower memory, so
-// that none of the two devices is faster at everything.
-Hardware with_other_device(Hardware hardware) {
-  OtherDevice other{.label = "other", .first_rank = 2, .device = hardware};
+// that none of the two devices is faster at everything. Their nodes have `ranks_per_node` ranks.
+Hardware with_other_device(Hardware hardware, int64_t ranks_per_node = 2) {
+  OtherDevice other{
+      .label = "other", .first_rank = 2, .ranks_per_node = ranks_per_node, .device = hardware};
   other.device.bf16_flops *= 1.7;
   other.device.memory_bytes_per_s *= 0.4;
   hardware.others.push_back(std::move(other));
@@ -45,12 +46,14 @@ Hardware with_other_device(Hardware hardware) {
 TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemoryAndKeepsItsBounds) {
   for (const Case& c : {Case{ModelFamily::Gpt2, 4, 1}, Case{ModelFamily::Gpt2, 4, 4},
                         Case{ModelFamily::Llama, 5, 3}, Case{ModelFamily::Moe, 2, 4},
-                        Case{ModelFamily::Moe, 4, 2, 1}, Case{ModelFamily::Llama, 5, 3, 0, true}}) {
+                        Case{ModelFamily::Moe, 4, 2, 1}, Case{ModelFamily::Llama, 5, 3, 0, 2},
+                        Case{ModelFamily::Gpt2, 4, 4, 0, 1}}) {
     RunConfig config = small_run(c.family, c.layers);
     config.model.dense_layers = c.dense_layers;
     config.model.d_model = 256;  // gives every matrix several blocks of the norm
     config.model.d_ff = 1024;
-    const Hardware hardware = c.is_mixed ? with_other_device(two_nodes()) : two_nodes();
+    const Hardware hardware =
+        c.other_node > 0 ? with_other_device(two_nodes(), c.other_node) : two_nodes();
     const LayoutSpace space = configured_space(config, c.num_ranks);
     const std::vector<PlannedLayout> all = brute_force(config, hardware, space);
     ASSERT_FALSE(all.empty());
