@@ -22,26 +22,24 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TEST(TransformerStage, RecomputationSplittingAndThreadsChangeNoBit) {
-  for (const KernelTable* kernels : all_kernels()) {
+  for (const auto [kernels, name] : kernels_and_models()) {
     for (const DType compute : {DType::F32, DType::BF16, DType::F16}) {
-      for (const char* name : kModels) {
-        const ModelSpec model = model_of(name);
-        TestStage base(model, *kernels, compute);
-        base.forward();
-        base.backward();
-        const auto expected = base.all_grads();
-        for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
-          for (const bool split : {false, true}) {
-            const int num_threads = split ? 2 : recompute == Recompute::None ? 4 : 3;
-            TestStage stage(model, *kernels, compute, {recompute, split, num_threads});
-            stage.forward();
-            stage.backward();
-            SCOPED_TRACE(fmt::format("{} {} {} recompute {} split {} threads {}", kernels->name,
-                                     name_of(compute), name, int(recompute), split, num_threads));
-            EXPECT_TRUE(same_bits(stage.losses(), base.losses()));
-            for (const auto& [param, grad] : stage.all_grads()) {
-              EXPECT_TRUE(same_bits(grad, expected.at(param))) << param;
-            }
+      const ModelSpec model = model_of(name);
+      TestStage base(model, *kernels, compute);
+      base.forward();
+      base.backward();
+      const auto expected = base.all_grads();
+      for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+        for (const bool split : {false, true}) {
+          const int num_threads = split ? 2 : recompute == Recompute::None ? 4 : 3;
+          TestStage stage(model, *kernels, compute, {recompute, split, num_threads});
+          stage.forward();
+          stage.backward();
+          SCOPED_TRACE(fmt::format("{} {} {} recompute {} split {} threads {}", kernels->name,
+                                   name_of(compute), name, int(recompute), split, num_threads));
+          EXPECT_TRUE(same_bits(stage.losses(), base.losses()));
+          for (const auto& [param, grad] : stage.all_grads()) {
+            EXPECT_TRUE(same_bits(grad, expected.at(param))) << param;
           }
         }
       }
@@ -93,20 +91,18 @@ TEST(TransformerStage, TheEmptySetAndTheWholeSetHaveTheTablesOfNoneAndFull) {
 }
 
 TEST(TransformerStage, AccumulatingTwiceDoublesTheGradient) {
-  for (const KernelTable* kernels : all_kernels()) {
+  for (const auto [kernels, name] : kernels_and_models()) {
     for (const bool apart : {false, true}) {
-      for (const char* name : kModels) {
-        TestStage stage(model_of(name), *kernels, DType::F32, {.tied_use_apart = apart});
-        stage.forward();
-        stage.backward(Write::Overwrite);
-        const auto once = stage.all_grads();
-        stage.backward(Write::Accumulate);
-        for (const auto& [param, twice] : stage.all_grads()) {
-          for (size_t i = 0; i < twice.size(); ++i) {
-            const float expected = 2.0f * once.at(param)[i];
-            ASSERT_NEAR(twice[i], expected, 2e-4f + 1e-4f * std::abs(expected))
-                << kernels->name << " " << name << " " << param << " " << i;
-          }
+      TestStage stage(model_of(name), *kernels, DType::F32, {.tied_use_apart = apart});
+      stage.forward();
+      stage.backward(Write::Overwrite);
+      const auto once = stage.all_grads();
+      stage.backward(Write::Accumulate);
+      for (const auto& [param, twice] : stage.all_grads()) {
+        for (size_t i = 0; i < twice.size(); ++i) {
+          const float expected = 2.0f * once.at(param)[i];
+          ASSERT_NEAR(twice[i], expected, 2e-4f + 1e-4f * std::abs(expected))
+              << kernels->name << " " << name << " " << param << " " << i;
         }
       }
     }
@@ -150,16 +146,14 @@ TEST(TransformerStage, EvaluationIsTheModelWithoutDropout) {
 }
 
 TEST(TransformerStage, GradientsAreSlopesOfTheLoss) {
-  for (const KernelTable* kernels : all_kernels()) {
-    for (const char* name : kModels) {
-      SCOPED_TRACE(fmt::format("{} {}", kernels->name, name));
-      ModelSpec model = model_of(name);
-      model.aux_loss = model.z_loss = 0.0;  // no parts of the loss that is read
-      model.top_k = model.experts;          // a step would send tokens elsewhere
-      model.expert_groups = model.top_groups = 1;
-      TestStage stage(model, *kernels, DType::F32);
-      expect_gradients_are_slopes(stage, model);
-    }
+  for (const auto [kernels, name] : kernels_and_models()) {
+    SCOPED_TRACE(fmt::format("{} {}", kernels->name, name));
+    ModelSpec model = model_of(name);
+    model.aux_loss = model.z_loss = 0.0;  // no parts of the loss that is read
+    model.top_k = model.experts;          // a step would send tokens elsewhere
+    model.expert_groups = model.top_groups = 1;
+    TestStage stage(model, *kernels, DType::F32);
+    expect_gradients_are_slopes(stage, model);
   }
 }
 

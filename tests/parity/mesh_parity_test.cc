@@ -262,7 +262,7 @@ void expect_twenty_free_steps_within_the_bound(const std::vector<const char*>& f
 }
 
 TEST(ParityOfMeshes, TwentyFreeStepsStayWithinTheBound) {
-  expect_twenty_free_steps_within_the_bound({"llama", "moe"}, 4);
+  expect_twenty_free_steps_within_the_bound({"llama", "moe"}, 8);
 }
 
 TEST(ParityOfMeshesInFull, TwentyFreeStepsOfEverySplitStayWithinTheBound) {
