@@ -72,9 +72,11 @@ preset ci build/ci "${skip[@]}"
 # made, hosts are lost, storms survived, hanging ranks blamed, ranks under MPI trained, and the
 # tutorials and the course followed in the build before.
 in_dev=("${skip[@]}")
-done_in_ci='rules|compile|planner|planner_long|autoparallel|golden|(cli|models|session|store)_long'
+done_in_ci='rules|compile|planner|planner_long|autoparallel|golden'
+done_in_ci+='|(api|cli|kernels|models|predict|session|store|train)_long'
 done_in_ci+='|parity|parity_of_(meshes|random_layouts|redistributions)|ranks_net|ranks_train'
-done_in_ci+='|ranks_launch_(hosts|hosts_memory|hosts_apart|hosts_hang|hosts_history|leaders|mpirun)'
+done_in_ci+='|ranks_launch_(train|lost_agent|uneven_stages|leaders|mpirun)'
+done_in_ci+='|ranks_launch_(hosts|hosts_memory|hosts_apart|hosts_hang|hosts_history)'
 done_in_ci+='|ranks_launch_(watchdog|check|check_hosts|storm|crash_points|survives|bad_batch)'
 done_in_ci+='|ranks_launch_(goes_back|hosts_choice|lost_folder|slurm)'
 done_in_ci+='|tutorial_.*|course_.*|package|install|browser|reproduce|e2e_(resume|cli)_test'
