@@ -22,7 +22,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TEST(TransformerStage, RecomputationSplittingAndThreadsChangeNoBit) {
-  for (const auto [kernels, name] : kernels_and_models()) {
+  for (const auto& [kernels, name] : kernels_and_models()) {
     for (const DType compute : {DType::F32, DType::BF16, DType::F16}) {
       const ModelSpec model = model_of(name);
       TestStage base(model, *kernels, compute);
@@ -91,7 +91,7 @@ TEST(TransformerStage, TheEmptySetAndTheWholeSetHaveTheTablesOfNoneAndFull) {
 }
 
 TEST(TransformerStage, AccumulatingTwiceDoublesTheGradient) {
-  for (const auto [kernels, name] : kernels_and_models()) {
+  for (const auto& [kernels, name] : kernels_and_models()) {
     for (const bool apart : {false, true}) {
       TestStage stage(model_of(name), *kernels, DType::F32, {.tied_use_apart = apart});
       stage.forward();
@@ -146,7 +146,7 @@ TEST(TransformerStage, EvaluationIsTheModelWithoutDropout) {
 }
 
 TEST(TransformerStage, GradientsAreSlopesOfTheLoss) {
-  for (const auto [kernels, name] : kernels_and_models()) {
+  for (const auto& [kernels, name] : kernels_and_models()) {
     SCOPED_TRACE(fmt::format("{} {}", kernels->name, name));
     ModelSpec model = model_of(name);
     model.aux_loss = model.z_loss = 0.0;  // no parts of the loss that is read

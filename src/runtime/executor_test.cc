@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <utility>
 
 #include "base/allocation_count.h"
 #include "comm/local/sole_rank.h"
@@ -295,7 +296,7 @@ std::vector<std::pair<const KernelTable*, const char*>> kernels_and_models() {
 }
 
 TEST(Executor, InLayoutModeNoOrderRecomputationOrThreadChangesABit) {
-  for (const auto [kernels, name] : kernels_and_models()) {
+  for (const auto& [kernels, name] : kernels_and_models()) {
     for (const DType compute : {DType::F32, DType::BF16}) {
       for (const int m : {1, 2, 5}) {
         const RankSetup setup{.kernels = kernels, .compute = compute};
@@ -319,7 +320,7 @@ TEST(Executor, InLayoutModeNoOrderRecomputationOrThreadChangesABit) {
 }
 
 TEST(Executor, InFixedModeARunRepeatsItselfAndRecomputationChangesNoBit) {
-  for (const auto [kernels, name] : kernels_and_models()) {
+  for (const auto& [kernels, name] : kernels_and_models()) {
     for (const DType compute : {DType::F32, DType::BF16}) {
       RankSetup setup{.kernels = kernels, .compute = compute};
       setup.mode = AccumulateMode::Fixed;
