@@ -56,7 +56,7 @@ class LostServers : public SharedStore {
   // The metadata may be lost, too; then their servers are named.
   void expect_refusal(uint32_t set) {
     StoreOptions reading = options(StoreAccess::Read);
-    reading.metadata_s = 0.3;
+    reading.metadata_s = 1.0;
     auto store = Store::open(file_, reading);
     const Result<std::string> read = store.ok() ? content_of(**store, "large") : store.error();
     ASSERT_FALSE(read.ok()) << "without " << set;
