@@ -1,25 +1,52 @@
 #include "base/json_number.h"
 
+#include <fmt/format.h>
+
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
+
+#include "base/json_text.h"
 
 namespace trireme {
 
+namespace {
+
+using Json = nlohmann::json;
+
+// The value as in a file; a long one is cut.
+std::string shown(const Json& value) {
+  constexpr size_t kShownBytes = 40;
+  const std::string text = lenient_json_text(value);
+  return text.size() <= kShownBytes ? text : text.substr(0, kShownBytes) + "...";
+}
+
 template <typename Integer>
-Integer whole_number(const nlohmann::json& value) {
+bool fits(const Json& number) {
+  return number.is_number_unsigned() ? std::in_range<Integer>(number.get<uint64_t>())
+                                     : std::in_range<Integer>(number.get<int64_t>());
+}
+
+}  // namespace
+
+template <typename Integer>
+Integer whole_number(const Json& value) {
   if (!value.is_number_integer()) {
-    throw nlohmann::json::type_error::create(302, "a key that counts is not a whole number",
-                                             &value);
+    throw Json::type_error::create(302, "expected a whole number, found " + shown(value), &value);
   }
-  const bool fits = value.is_number_unsigned() ? std::in_range<Integer>(value.get<uint64_t>())
-                                               : std::in_range<Integer>(value.get<int64_t>());
-  if (!fits) throw nlohmann::json::out_of_range::create(406, "a whole number is too large", &value);
+  if (!fits<Integer>(value)) {
+    using Limits = std::numeric_limits<Integer>;
+    const std::string why = fmt::format("the number {} is outside {} to {}", shown(value),
+                                        Limits::min(), Limits::max());
+    throw Json::out_of_range::create(406, why, &value);
+  }
   return value.get<Integer>();
 }
 
 template <typename Integer>
-Integer whole_number_or(const nlohmann::json& object, const char* key, Integer otherwise) {
+Integer whole_number_or(const Json& object, const char* key, Integer otherwise) {
   return object.contains(key) ? whole_number<Integer>(object.at(key)) : otherwise;
 }
 

@@ -12,7 +12,7 @@ namespace trireme {
 template <typename Integer>
 Integer whole_number(const nlohmann::json& value);
 
-// Returns `otherwise` if the object lacks the key. Throws as above.
+// Returns `otherwise` if the object lacks the key, or if the value is no object. Throws as above.
 template <typename Integer>
 Integer whole_number_or(const nlohmann::json& object, const char* key, Integer otherwise);
 

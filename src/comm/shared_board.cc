@@ -122,8 +122,10 @@ bool SharedBoard::all_arrived() {
   for (; next_peer_ < shape_.size(); ++next_peer_) {
     if (next_peer_ == shape_.rank) continue;
     // A peer may be one call ahead, in the other entry.
-    if (entry(next_peer_).arrived.load(std::memory_order_seq_cst) != number_)
-      return wait_for_rest();
+    if (entry(next_peer_).arrived.load(std::memory_order_seq_cst) != number_) {
+      has_waited_ = true;
+      return false;
+    }
     check_call(next_peer_);
   }
   ring_if_last();
@@ -134,7 +136,8 @@ bool SharedBoard::all_have(std::atomic<uint64_t> SharedSlot::*counter) {
   for (; next_peer_ < shape_.size(); ++next_peer_) {
     if (next_peer_ == shape_.rank) continue;
     if ((slot(next_peer_).*counter).load(std::memory_order_seq_cst) < number_) {
-      return wait_for_rest();
+      has_waited_ = true;
+      return false;
     }
   }
   ring_if_last();
@@ -147,14 +150,10 @@ void SharedBoard::begin_look() {
   has_waited_ = false;
 }
 
-bool SharedBoard::wait_for_rest() {
-  has_waited_ = true;
-  return false;
-}
-
 // No rank can continue before the last has arrived, so nobody needs to be woken earlier. The rank
 // whose store is last in the order of all stores sees all others when it looks for the first time.
-// A rank that had to wait was not the last, and its peers may already sleep for another reason.
+// A rank that had to wait was not the last. It does not ring, because that would wake peers that
+// already sleep in a later call.
 void SharedBoard::ring_if_last() const {
   if (has_waited_) return;
   for (int rank : shape_.members) {

@@ -92,7 +92,6 @@ class SharedBoard {
   bool all_have(std::atomic<uint64_t> SharedSlot::*counter);
   bool all_arrived();
   void begin_look();
-  bool wait_for_rest();  // returns false
   void ring_if_last() const;
   bool all_visible() const;
   void check_call(int rank) const;

@@ -24,11 +24,12 @@ struct WaitSubject {
   bool polls_messages = true;
 };
 
-// How the calling thread of a rank waits. It spins briefly, then sleeps until a peer wakes it. It
-// does not yield: the scheduler of Linux lets a thread that yields wait for a whole turn of every
-// other thread that wants the core, but a thread that sleeps runs soon after it is woken. Every few
-// milliseconds it checks for an abort, a peer that has left, a peer in another call, and its
-// deadline. Every failure throws CommError and aborts all ranks.
+// How the calling thread of a rank waits. It spins briefly, then sleeps until a peer wakes it, or
+// its own communication thread if that one drives the call. It does not yield: the scheduler of
+// Linux lets a thread that yields wait for a whole turn of every other thread that wants the core,
+// but a thread that sleeps runs soon after it is woken. Every few milliseconds it checks for an
+// abort, a peer that has left, a peer in another call, and its deadline. Every failure throws
+// CommError and aborts all ranks.
 class Waiter {
  public:
   // A wait that is not over at once is shown in `page`.

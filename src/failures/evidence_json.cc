@@ -111,7 +111,8 @@ FailureEvidence evidence_in(const nlohmann::json& object) {
   evidence.first_sample = whole_number_or(object, "first_sample", int64_t{0});
   evidence.num_samples = whole_number_or(object, "samples", int64_t{0});
   if (evidence.num_samples > 0 && evidence.first_sample > INT64_MAX - evidence.num_samples) {
-    throw nlohmann::json::other_error::create(501, "samples end too late", &object);
+    throw nlohmann::json::other_error::create(501, "first_sample + samples is above 2^63 - 1",
+                                              &object);
   }
   evidence.watchdog = object.value("watchdog", "");
   if (object.contains("corruption")) evidence.corruption = corruption_in(object.at("corruption"));

@@ -152,17 +152,19 @@ inline const char* const kModels[] = {"gpt2_tied",
                                       "gpt2_dropout_mtp_tied",
                                       "moe_mtp"};
 
-// Returns every model with the newest instruction set, and two models that together have most kinds
-// of units with each older one.
-inline std::vector<std::pair<const KernelTable*, const char*>> kernels_and_models() {
-  std::vector<std::pair<const KernelTable*, const char*>> all;
+// Returns every model with the kernels of the newest instruction set, and two models with the
+// reference kernels and with those of each older set. With `all` every set takes every model.
+inline std::vector<std::pair<const KernelTable*, const char*>> kernels_and_models(bool all) {
+  std::vector<std::pair<const KernelTable*, const char*>> chosen;
   for (const KernelTable* kernels : all_kernels()) {
     for (const std::string_view name : kModels) {
-      const bool is_chosen = name == "gpt2_dropout_tied" || name == "moe_latent";
-      if (kernels == all_kernels().back() || is_chosen) all.emplace_back(kernels, name.data());
+      const bool is_of_both = name == "gpt2_dropout_tied" || name == "moe_latent";
+      if (all || kernels == all_kernels().back() || is_of_both) {
+        chosen.emplace_back(kernels, name.data());
+      }
     }
   }
-  return all;
+  return chosen;
 }
 
 class TestStage;

@@ -21,8 +21,8 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-TEST(TransformerStage, RecomputationSplittingAndThreadsChangeNoBit) {
-  for (const auto& [kernels, name] : kernels_and_models()) {
+void expect_the_same_bits_in_every_way(bool all) {
+  for (const auto& [kernels, name] : kernels_and_models(all)) {
     for (const DType compute : {DType::F32, DType::BF16, DType::F16}) {
       const ModelSpec model = model_of(name);
       TestStage base(model, *kernels, compute);
@@ -45,6 +45,10 @@ TEST(TransformerStage, RecomputationSplittingAndThreadsChangeNoBit) {
       }
     }
   }
+}
+
+TEST(TransformerStage, RecomputationSplittingAndThreadsChangeNoBit) {
+  expect_the_same_bits_in_every_way(false);
 }
 
 // Every set of values can be computed again: all sets of a model that has few, else some of them.
@@ -90,8 +94,8 @@ TEST(TransformerStage, TheEmptySetAndTheWholeSetHaveTheTablesOfNoneAndFull) {
   }
 }
 
-TEST(TransformerStage, AccumulatingTwiceDoublesTheGradient) {
-  for (const auto& [kernels, name] : kernels_and_models()) {
+void expect_doubled_gradients(bool all) {
+  for (const auto& [kernels, name] : kernels_and_models(all)) {
     for (const bool apart : {false, true}) {
       TestStage stage(model_of(name), *kernels, DType::F32, {.tied_use_apart = apart});
       stage.forward();
@@ -108,6 +112,8 @@ TEST(TransformerStage, AccumulatingTwiceDoublesTheGradient) {
     }
   }
 }
+
+TEST(TransformerStage, AccumulatingTwiceDoublesTheGradient) { expect_doubled_gradients(false); }
 
 TEST(TransformerStage, ATiedTableHasTheSumOfItsTwoUses) {
   for (const KernelTable* kernels : all_kernels()) {
@@ -145,8 +151,8 @@ TEST(TransformerStage, EvaluationIsTheModelWithoutDropout) {
   }
 }
 
-TEST(TransformerStage, GradientsAreSlopesOfTheLoss) {
-  for (const auto& [kernels, name] : kernels_and_models()) {
+void expect_slopes(bool all) {
+  for (const auto& [kernels, name] : kernels_and_models(all)) {
     SCOPED_TRACE(fmt::format("{} {}", kernels->name, name));
     ModelSpec model = model_of(name);
     model.aux_loss = model.z_loss = 0.0;  // no parts of the loss that is read
@@ -155,6 +161,14 @@ TEST(TransformerStage, GradientsAreSlopesOfTheLoss) {
     TestStage stage(model, *kernels, DType::F32);
     expect_gradients_are_slopes(stage, model);
   }
+}
+
+TEST(TransformerStage, GradientsAreSlopesOfTheLoss) { expect_slopes(false); }
+
+TEST(TransformerStageInFull, DISABLED_EveryModelWithEveryInstructionSet) {
+  expect_the_same_bits_in_every_way(true);
+  expect_doubled_gradients(true);
+  expect_slopes(true);
 }
 
 }  // namespace

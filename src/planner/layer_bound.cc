@@ -248,7 +248,7 @@ LayerBounds::ExchangeTimes LayerBounds::price_exchanges(const LayoutChoice& layo
 const LayerBounds::ExchangeTimes& LayerBounds::exchanges(const LayoutChoice& layout) {
   const auto [found, is_new] =
       exchanges_.try_emplace({key(layout), spans_of(layout), layout.mesh.size()});
-  if (!is_new) return found->second;
+  if (!is_new || started_.config.parallel.pair) return found->second;
   const auto least = [](const ExchangeTimes& a, const ExchangeTimes& b) {
     return ExchangeTimes{std::min(a.forward_s, b.forward_s), std::min(a.backward_s, b.backward_s)};
   };

@@ -35,6 +35,7 @@ class LayerBounds {
     StoredBytes stored;
   };
   // Seconds of the collectives in F and BW of one layer, for the kind of layer that needs least.
+  // They are zero with parallel.pair, because the other half of a pair may hide them.
   struct ExchangeTimes {
     double forward_s = 0.0;
     double backward_s = 0.0;
@@ -68,7 +69,7 @@ class LayerBounds {
   bool take_any_of(std::vector<LayerExchange> exchanges, std::vector<MeshOrder> orders);
   // Returns the mesh of a layout in the first order of take_any_of(), or else in its own order.
   Mesh first_mesh_of(const LayoutChoice& layout) const;
-  // Returns it in every order of take_any_of(), or else in its own order.
+  // Returns the mesh of a layout in every order of take_any_of(), or else in its own order.
   std::vector<Mesh> meshes_of(const LayoutChoice& layout) const;
   ExchangeKey exchange_key(const LayoutChoice& layout) const;
   Key key(const LayoutChoice& layout) const;

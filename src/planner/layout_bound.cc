@@ -190,8 +190,8 @@ LayoutBounds::PipelineWork LayoutBounds::work_out(const LayoutChoice& layout, co
 }
 
 // Returns for each place of the pipeline how long a rank on this device computes and exchanges.
-std::vector<double> LayoutBounds::busy_s(int device, const LayoutChoice& layout,
-                                         const Stages& stages, uint64_t again) {
+std::vector<double> LayoutBounds::busy_seconds(int device, const LayoutChoice& layout,
+                                               const Stages& stages, uint64_t again) {
   const UnitPrices& prices = layers_.prices_on(device, layout, again);
   const LayerBounds::ExchangeTimes& exchanges = layers_.exchanges(layout);
   const double exchange_s = exchanges.forward_s + exchanges.backward_s;
@@ -210,10 +210,10 @@ std::vector<double> LayoutBounds::busy_s(int device, const LayoutChoice& layout,
   return busy_s;
 }
 
-// Which devices the ranks of a mesh have: [device * pp + place in the pipeline].
-const std::vector<bool>& LayoutBounds::has_device(const Mesh& mesh) {
+// Returns whether a rank at a place of the pipeline has a device: [device * pp + place].
+const std::vector<bool>& LayoutBounds::devices_of_places(const Mesh& mesh) {
   const auto [found, is_new] =
-      has_device_.try_emplace({mesh.size(), mesh.pp, span_of(mesh, MeshAxis::Pp).stride});
+      devices_of_places_.try_emplace({mesh.size(), mesh.pp, span_of(mesh, MeshAxis::Pp).stride});
   if (is_new) {
     found->second.resize(size_t(hardware_.num_devices()) * size_t(mesh.pp));
     for (int position = 0; position < mesh.size(); ++position) {
@@ -224,19 +224,19 @@ const std::vector<bool>& LayoutBounds::has_device(const Mesh& mesh) {
   return found->second;
 }
 
-// The other ranks of a pipeline may have the fastest device, so what a rank waits for is as above.
+// The other ranks of a pipeline may have the fastest device, so waits_s comes from work_out().
 double LayoutBounds::on_devices_s(const LayoutChoice& layout, const Stages& stages, uint64_t again,
                                   const std::vector<double>& waits_s) {
   std::vector<double> of_device;  // [device * pp + place]
   for (int device = 0; device < hardware_.num_devices(); ++device) {
-    const std::vector<double> busy = busy_s(device, layout, stages, again);
-    for (size_t place = 0; place < busy.size(); ++place) {
-      of_device.push_back(busy[place] + waits_s[place]);
+    const std::vector<double> busy_s = busy_seconds(device, layout, stages, again);
+    for (size_t place = 0; place < busy_s.size(); ++place) {
+      of_device.push_back(busy_s[place] + waits_s[place]);
     }
   }
   double least_s = std::numeric_limits<double>::max();
   for (const Mesh& mesh : layers_.meshes_of(layout)) {
-    const std::vector<bool>& has = has_device(mesh);
+    const std::vector<bool>& has = devices_of_places(mesh);
     double slowest_s = 0.0;
     for (size_t i = 0; i < of_device.size(); ++i) {
       if (has[i]) slowest_s = std::max(slowest_s, of_device[i]);
@@ -279,6 +279,7 @@ Result<double> LayoutBounds::step_s(const LayoutChoice& layout, bool with_schedu
     step_s = std::max(step_s, before_s + after_s);
     least_after_s = std::min(least_after_s, after_s);
   }
+  // Which rank is the slowest on its device is not known here, so it updates the least.
   if (with_schedule) step_s = std::max(step_s, pipeline->on_devices_s + least_after_s);
   return step_s * kRounding;
 }
@@ -425,15 +426,20 @@ RecomputeChoice& LayoutBounds::recompute_choice() {
   return *recompute_choice_;
 }
 
+// The sets are ordered by what they cost on one device. On another one the next set may cost less.
+bool LayoutBounds::knows_again(const LayoutChoice& layout) const {
+  return layout.recompute == Recompute::Fit && !hardware_.is_mixed();
+}
+
 uint64_t LayoutBounds::cheapest_again(const LayoutChoice& layout, const NeededBytes& limit) {
-  if (layout.recompute != Recompute::Fit) return 0;
+  if (!knows_again(layout)) return 0;
   const Result<const Stages*> found = stages(layout, num_stages(outline(layout)));
   return found.ok() ? cheapest_again(layout, limit, least_saved_bytes(layout, *found.value())) : 0;
 }
 
 uint64_t LayoutBounds::cheapest_again(const LayoutChoice& layout, const NeededBytes& limit,
                                       std::span<const double> saved_bytes) {
-  if (layout.recompute != Recompute::Fit) return 0;
+  if (!knows_again(layout)) return 0;
   const Mesh& mesh = layout.mesh;
   const auto [known, is_new] = saved_sets_.try_emplace(layers_.key(layout));
   const std::vector<RecomputeChoice::SavedSet>& sets = known->second;

@@ -66,7 +66,8 @@ class LayoutBounds {
   }
 
   // With memory.recompute = "fit": the cheapest set of values that may fit, by the same bounds of
-  // memory. It costs no more than the set that is chosen. Limits of 0 do not limit.
+  // memory. It costs no more than the set that is chosen. It is the empty set on a mixed cluster.
+  // Limits of 0 do not limit.
   uint64_t cheapest_again(const LayoutChoice& layout, const NeededBytes& limit);
   uint64_t cheapest_again(const LayoutChoice& layout, const NeededBytes& limit,
                           std::span<const double> saved_bytes);
@@ -94,10 +95,11 @@ class LayoutBounds {
   // The work of a pipeline.
   struct PipelineWork {
     std::vector<RankWork> ranks;  // those that differ
-    // [place in the pipeline]: what passes before the rank starts and after it ends
+    // [place in the pipeline]: what passes before the rank starts and after it ends; 0 in serial
+    // schedules
     std::vector<double> waits_s;
     // On a mixed cluster: the time of the rank that is slowest on its own device, with what it
-    // waits for and without its update.
+    // waits for and without its update. It is the least over all orders that are taken.
     double on_devices_s = 0.0;
   };
   // The memory of the ranks of a pipeline that have the same units.
@@ -113,15 +115,16 @@ class LayoutBounds {
   using ScheduleKey =
       std::tuple<Mesh, ScheduleKind, int, int64_t, Recompute, uint64_t, LayerBounds::ExchangeKey>;
 
+  bool knows_again(const LayoutChoice& layout) const;
   Result<const Stages*> stages(const LayoutChoice& layout, int num_stages);
   ScheduleKey schedule_key(const LayoutChoice& layout, uint64_t again) const;
   Result<const PipelineWork*> work(const LayoutChoice& layout, uint64_t again);
   PipelineWork work_out(const LayoutChoice& layout, const Stages& stages, uint64_t again);
-  std::vector<double> busy_s(int device, const LayoutChoice& layout, const Stages& stages,
-                             uint64_t again);
+  std::vector<double> busy_seconds(int device, const LayoutChoice& layout, const Stages& stages,
+                                   uint64_t again);
   double on_devices_s(const LayoutChoice& layout, const Stages& stages, uint64_t again,
                       const std::vector<double>& waits_s);
-  const std::vector<bool>& has_device(const Mesh& mesh);
+  const std::vector<bool>& devices_of_places(const Mesh& mesh);
   std::vector<double> least_saved_bytes(const LayoutChoice& layout, const Stages& stages);
   std::vector<RankBytes> pipeline_bytes(const LayoutChoice& layout, const Stages& stages,
                                         std::span<const double> saved_bytes);
@@ -135,7 +138,8 @@ class LayoutBounds {
   RunPlan started_;
   const Hardware& hardware_;
   std::map<std::tuple<int, int64_t, Recompute>, Result<Stages>> stages_;
-  std::map<std::tuple<int, int, int64_t>, std::vector<bool>> has_device_;  // [size, pp, its stride]
+  std::map<std::tuple<int, int, int64_t>, std::vector<bool>>
+      devices_of_places_;  // [size, pp, its stride]
   int64_t most_bucket_bytes_;
   LayerBounds layers_;
   std::optional<RecomputeChoice> recompute_choice_;

@@ -126,8 +126,10 @@ std::optional<NeededBytes> LayoutTrial::try_as_it_is(
       if (of_rank.step > time.step) time = of_rank;
     }
     if (kept_.is_beaten(time.step, candidate.least_bytes)) continue;
-    if (task_.hardware.is_mixed()) time = slowest_of(predict_stages(plan, task_.hardware));
-    if (kept_.is_beaten(time.step, candidate.least_bytes)) continue;
+    if (task_.hardware.is_mixed()) {
+      time = slowest_of(predict_stages(plan, task_.hardware));
+      if (kept_.is_beaten(time.step, candidate.least_bytes)) continue;
+    }
     if (!needed) needed = planned_bytes(plan);
     if (!task_.limit.allows(*needed)) return needed;
     way.order = ordered.number;

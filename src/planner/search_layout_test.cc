@@ -22,12 +22,15 @@
 namespace trireme {
 namespace {
 
+constexpr MeshOrder kPpOutermost = {MeshAxis::Tp, MeshAxis::Cp, MeshAxis::Dp, MeshAxis::Pp};
+
 struct Case {
   ModelFamily family;
   int64_t layers;
   int num_ranks;
   int64_t dense_layers = 0;
-  int64_t other_node = 0;  // ranks of a node of another device; 0: all ranks have one device
+  int64_t other_node = 0;   // ranks of a node of another device; 0: all ranks have one device
+  int64_t other_ranks = 0;  // ranks with the other device; 0: all behind the first two
 };
 
 // The ranks behind the first two have a device that multiplies faster and has a slower memory, so
@@ -44,17 +47,20 @@ Hardware with_other_device(Hardware hardware, int64_t ranks_per_node = 2) {
 // Brute force finds the same layout for every limit between two of these corners, so each corner is
 // tested exactly and with one byte less. Every layout is planned once, and its bounds are checked.
 TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemoryAndKeepsItsBounds) {
-  for (const Case& c : {Case{ModelFamily::Gpt2, 4, 1}, Case{ModelFamily::Gpt2, 4, 4},
-                        Case{ModelFamily::Llama, 5, 3}, Case{ModelFamily::Moe, 2, 4},
-                        Case{ModelFamily::Moe, 4, 2, 1}, Case{ModelFamily::Llama, 5, 3, 0, 2},
-                        Case{ModelFamily::Gpt2, 4, 4, 0, 1}}) {
+  for (const Case& c :
+       {Case{ModelFamily::Gpt2, 4, 1}, Case{ModelFamily::Gpt2, 4, 4},
+        Case{ModelFamily::Llama, 5, 3}, Case{ModelFamily::Moe, 2, 4},
+        Case{ModelFamily::Moe, 4, 2, 1}, Case{ModelFamily::Llama, 5, 3, 0, 2},
+        Case{ModelFamily::Llama, 5, 3, 0, 1}, Case{ModelFamily::Gpt2, 2, 4, 0, 1, 1}}) {
     RunConfig config = small_run(c.family, c.layers);
     config.model.dense_layers = c.dense_layers;
     config.model.d_model = 256;  // gives every matrix several blocks of the norm
     config.model.d_ff = 1024;
-    const Hardware hardware =
+    Hardware hardware =
         c.other_node > 0 ? with_other_device(two_nodes(), c.other_node) : two_nodes();
-    const LayoutSpace space = configured_space(config, c.num_ranks);
+    if (c.other_ranks > 0) hardware.others.back().ranks = c.other_ranks;
+    LayoutSpace space = configured_space(config, c.num_ranks);
+    if (c.other_node == 1) space.orders = {kUsualOrder, kPpOutermost};
     const std::vector<PlannedLayout> all = brute_force(config, hardware, space);
     ASSERT_FALSE(all.empty());
     const std::vector<int64_t> corners = corners_of(all);
@@ -163,10 +169,11 @@ TEST(SearchLayout, NothingBeatsTheLayoutsOfTheFront) {
 
 TEST(SearchLayout, WithFitEveryLayoutHasTheCheapestValuesForItsMemory) {
   for (const Case& c : {Case{ModelFamily::Gpt2, 4, 1}, Case{ModelFamily::Llama, 5, 2},
-                        Case{ModelFamily::Moe, 2, 2}}) {
+                        Case{ModelFamily::Moe, 2, 2}, Case{ModelFamily::Gpt2, 4, 3, 0, 1}}) {
     RunConfig config = small_run(c.family, c.layers);
     config.model.seq_len = 64;  // so that activations count
-    const Hardware hardware = two_nodes();
+    const Hardware hardware =
+        c.other_node > 0 ? with_other_device(two_nodes(), c.other_node) : two_nodes();
     int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
     for (const PlannedLayout& planned : brute_force(config, hardware, c.num_ranks)) {
       least = std::min(least, planned.rank_bytes);

@@ -38,7 +38,7 @@ hang() {  # OUT
 # intact.
 check() {  # OUT LIMIT PATTERN
   local out=$1 begin=$SECONDS code folder
-  # Without the output of the test, for which ctest would wait as long as the sleep lasts.
+  # The killer does not hold the output of the test, because ctest would wait until it has slept.
   (sleep "$2"; kill -KILL $pid) >/dev/null 2>&1 &
   local killer=$!
   wait $pid

@@ -169,7 +169,7 @@ class DamageRun {
         whole_(run_layout(plan_, {.end = 2})) {}
 
   // Damages each `stride`-th action of every stage, on a single rank and on all ranks of the stage.
-  // Each kind of damage begins at another action.
+  // The kinds of damage begin at different actions in turn.
   void run(size_t stride) {
     for (size_t kind = 0; kind < damages().size(); ++kind) {
       const NamedDamage& damage = damages()[kind];
@@ -279,7 +279,12 @@ TEST(Damage, IsRefusedOrChangesNoBit) {
   expect_refused_or_without_effect(4);
 }
 
-TEST(DamageInFull, IsRefusedOrChangesNoBit) { expect_refused_or_without_effect(1); }
+TEST(DamageInFull, IsRefusedOrChangesNoBit) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "tens of thousands of plans";
+#endif
+  expect_refused_or_without_effect(1);
+}
 
 TEST(Damage, MicrobatchesOfAnotherRankAreNoticed) {
   for (const int zero : {0, 2}) {
