@@ -266,10 +266,11 @@ std::string plan_by_op_text(const PlanByOp& found) {
   text += stages_text(found) + "\n";
   if (!found.prices.empty()) text += role_prices_text(found) + "\n";
   text += gain_text(found) + layout_text(found);
-  const Result<RunConfig> runnable = found.runnable();
-  if (best.uniform || !runnable.ok()) return text;
-  return text +
-         fmt::format("The plan by op can run:\n  {}\n", set_options(found.config, *runnable));
+  if (best.uniform || !found.by_op.ok()) return text;
+  const RunnablePlan& by_op = *found.by_op;
+  return text + fmt::format("The plan by op can run; trireme plan predicts {}, peak {}:\n  {}\n",
+                            format_seconds(by_op.predicted_s), format_bytes(by_op.arena_bytes),
+                            set_options(found.config, by_op.config));
 }
 
 Json plan_by_op_json(const PlanByOp& found) {
@@ -283,6 +284,10 @@ Json plan_by_op_json(const PlanByOp& found) {
                {"search_s", found.seconds}};
   const Result<RunConfig> runnable = found.runnable();
   json["refusal"] = runnable.ok() ? "" : runnable.error().message;
+  if (found.by_op.ok()) {
+    json["predicted_step"] = found.by_op->predicted_s;
+    json["arena"] = found.by_op->arena_bytes;
+  }
   const StageSearch names(found.run, best.sequences);
   json["stages"] = Json::array();
   int rank = 0;

@@ -128,6 +128,8 @@ TEST(ClusterFile, NodesThatCannotBeAreRefusedWithTheirLine) {
            "devices.b.first_rank = 12 must be 10 plus a multiple of tiers.node.ranks = 4, because "
            "the ranks of a node have the same device: take 14"},
           {own + "2\n", "state the ranks of the innermost tier"},
+          {node + "[devices.a]\nranks_per_node = 2\nbf16_flops = 1e12\n",
+           "devices.a.first_rank = 0 leaves no rank to [device]"},
           {pods + own + "6\n",
            "devices.a.ranks_per_node = 6 cuts nodes at the borders of tiers.pod"},
           {pods + "[devices.a]\nfirst_rank = 4\nranks_per_node = 8\n",

@@ -67,6 +67,13 @@ void check_device_ranks(const Hardware& hardware, std::vector<std::string>& prob
                       "tiers.node.ranks = 8, and the links between nodes in a second tier",
                       label, other.ranks_per_node));
     }
+    if (other.first_rank == 0 && other.ranks == 0) {
+      problems.push_back(
+          fmt::format("{}.first_rank = 0 leaves no rank to [device]: state the first rank that has "
+                      "this device, or in {}.ranks how many ranks have it",
+                      label, label));
+      continue;
+    }
     if (takes_rest || other.first_rank < taken) {
       problems.push_back(
           fmt::format("{}.first_rank = {} has another device already: let the ranks of "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/units.h"
 #include "serving/plan_serving.h"
@@ -60,25 +61,6 @@ std::optional<MemoryNeed> memory_need(const ServedPipeline& pipeline, const Tier
   return need;
 }
 
-Error refuse_memory(const ServedPipeline& pipeline, const Tiers& tiers, size_t op,
-                    const MemoryNeed& need, const CostCurve& curve) {
-  const Operator& one = pipeline.operators[op];
-  if (need.kind < 0) {
-    return infeasible(fmt::format(
-        "no workers for the operator {}: no kind that has workers has a speed for one of its "
-        "models with this accuracy. Add a speed for such a model, or workers. What would be "
-        "enough:{}",
-        one.name, less_accuracy(curve)));
-  }
-  const ServedModel& model = one.models[size_t(need.model)];
-  const WorkerKind& kind = tiers.kinds[size_t(need.kind)];
-  return infeasible(fmt::format(
-      "no worker holds a model of the operator {} with this accuracy. What would be enough, each "
-      "alone:\n  [workers.{}] memory_bytes = {:.0f} instead of {:.0f}, for {}{}",
-      one.name, kind.name, std::ceil(model.memory_bytes), kind.memory_bytes, model.name,
-      less_accuracy(curve)));
-}
-
 // The smallest relaxation of every limit over all combinations.
 Relaxations relax_all(const ServedPipeline& pipeline, const Tiers& tiers,
                       const std::vector<ModelChoice>& choices) {
@@ -98,13 +80,69 @@ Relaxations relax_all(const ServedPipeline& pipeline, const Tiers& tiers,
   return best;
 }
 
+// The models of an operator, by the memory that they need: those that a kind of workers can run.
+std::map<double, int> models_by_memory(const ServedPipeline& pipeline, const WorkerKind& kind,
+                                       size_t op, const std::vector<ModelChoice>& choices) {
+  std::map<double, int> models;
+  for (const ModelChoice& choice : choices) {
+    const ServedModel& model = pipeline.operators[op].models[size_t(choice[op])];
+    const auto speed = model.speeds.find(kind.name);
+    const bool runs = speed != model.speeds.end() && speed->second > 0.0 && kind.workers > 0;
+    if (runs) models.emplace(model.memory_bytes, choice[op]);
+  }
+  return models;
+}
+
+// For each kind of workers the least memory with which there is a plan, a line each.
+std::string enough_memory(const ServedPipeline& pipeline, const Tiers& tiers, size_t op,
+                          const std::vector<ModelChoice>& choices) {
+  std::string text;
+  for (size_t k = 0; k < tiers.kinds.size(); ++k) {
+    const WorkerKind& kind = tiers.kinds[k];
+    for (const auto& [bytes, model] : models_by_memory(pipeline, kind, op, choices)) {
+      Tiers larger = tiers;
+      larger.kinds[k].memory_bytes = std::ceil(bytes);
+      if (relax_all(pipeline, larger, choices).rate_share < 1.0) continue;
+      text += fmt::format("\n  [workers.{}] memory_bytes = {:.0f} instead of {:.0f}, for {}",
+                          kind.name, std::ceil(bytes), kind.memory_bytes,
+                          pipeline.operators[op].models[size_t(model)].name);
+      break;
+    }
+  }
+  return text;
+}
+
+Error refuse_memory(const ServedPipeline& pipeline, const Tiers& tiers, size_t op,
+                    const MemoryNeed& need, const std::vector<ModelChoice>& choices,
+                    const CostCurve& curve) {
+  const Operator& one = pipeline.operators[op];
+  if (need.kind < 0) {
+    return infeasible(fmt::format(
+        "no workers for the operator {}: no kind that has workers has a speed for one of its "
+        "models with this accuracy. Add a speed for such a model, or workers. What would be "
+        "enough:{}",
+        one.name, less_accuracy(curve)));
+  }
+  const ServedModel& model = one.models[size_t(need.model)];
+  const WorkerKind& kind = tiers.kinds[size_t(need.kind)];
+  const std::string enough = enough_memory(pipeline, tiers, op, choices) + less_accuracy(curve);
+  const std::string remedy =
+      enough.empty() ? fmt::format(
+                           "No single limit is enough. The operator needs at least [workers.{}] "
+                           "memory_bytes = {:.0f} instead of {:.0f}, for {}",
+                           kind.name, std::ceil(model.memory_bytes), kind.memory_bytes, model.name)
+                     : "What would be enough, each alone:" + enough;
+  return infeasible(fmt::format("no worker holds a model of the operator {} with this accuracy. {}",
+                                one.name, remedy));
+}
+
 Error refuse_rate(const ServedPipeline& pipeline, const Tiers& tiers,
                   const std::vector<ModelChoice>& choices, const CostCurve& curve) {
   const Relaxations relaxed = relax_all(pipeline, tiers, choices);
   std::string text;
   for (size_t k = 0; k < tiers.kinds.size(); ++k) {
-    if (std::isinf(relaxed.more_workers[k])) continue;
     const WorkerKind& kind = tiers.kinds[k];
+    if (double(kind.workers) + relaxed.more_workers[k] > double(kMostWorkers)) continue;
     text += fmt::format("\n  [workers.{}] workers = {} instead of {}", kind.name,
                         kind.workers + int64_t(relaxed.more_workers[k]), kind.workers);
   }
@@ -197,7 +235,9 @@ Error refuse_serving(const ServedPipeline& pipeline, const Tiers& tiers, double 
   }
   for (size_t op = 0; op < pipeline.operators.size(); ++op) {
     const auto need = memory_need(pipeline, tiers, op, choices);
-    if (need) return refuse_memory(pipeline, tiers, op, *need, curve);
+    if (!need) continue;
+    if (choices.size() > kRelaxedChoices) choices.resize(kRelaxedChoices);
+    return refuse_memory(pipeline, tiers, op, *need, choices, curve);
   }
   if (choices.size() > kRelaxedChoices) choices.resize(kRelaxedChoices);
   return refuse_rate(pipeline, tiers, choices, curve);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "serving/plan_serving.h"
 
@@ -217,6 +218,34 @@ TEST(RefuseServing, SaysWhichLimitBindsAndWhatWouldBeEnough) {
     EXPECT_EQ(answer.error().kind, ErrorKind::Infeasible);
     EXPECT_EQ(answer.error().message, one.message);
   }
+}
+
+// A kind of workers that could hold the model, but has too few workers for the rates, is not named.
+TEST(RefuseServing, NamesOnlyMemoryWithWhichThereIsAPlan) {
+  Tiers tiers = load_tiers((kServingConfigs / "tiers.toml").string()).value();
+  ServedPipeline pipeline = load_pipeline((kServingConfigs / "video.toml").string(), tiers).value();
+  for (ServedModel& model : pipeline.operators[0].models) {
+    if (model.name == "large") model.memory_bytes = 40e9;
+  }
+  const auto answer = plan_serving(pipeline, tiers, 0.88);
+  ASSERT_FALSE(answer.ok());
+  int num_named = 0;
+  for (WorkerKind& kind : tiers.kinds) {
+    const std::string remedy = "[workers." + kind.name + "] memory_bytes = 40000000000 instead";
+    const bool is_named = answer.error().message.find(remedy) != std::string::npos;
+    const double before = std::exchange(kind.memory_bytes, 40e9);
+    EXPECT_EQ(plan_serving(pipeline, tiers, 0.88).ok(), is_named) << answer.error().message;
+    kind.memory_bytes = before;
+    num_named += is_named ? 1 : 0;
+  }
+  EXPECT_GT(num_named, 0);
+  EXPECT_LT(num_named, int(tiers.kinds.size()));
+  for (WorkerKind& kind : tiers.kinds) kind.memory_bytes = 1e6;
+  const auto none = plan_serving(pipeline, tiers, 0.72);
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find("No single limit is enough. The operator needs at least"),
+            std::string::npos)
+      << none.error().message;
 }
 
 TEST(ServingConfigs, HaveAPlanWhoseFlowsAreFeasible) {

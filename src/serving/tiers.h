@@ -17,6 +17,8 @@ struct Tier {
   double latency_s = 0.0;
 };
 
+inline constexpr int64_t kMostWorkers = 1'000'000;  // of a kind
+
 // Equal workers of one tier. A worker serves one operator.
 struct WorkerKind {
   std::string name;

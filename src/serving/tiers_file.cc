@@ -37,7 +37,7 @@ std::vector<BoundedField> tier_keys(WrittenTier& tier) {
 
 std::vector<BoundedField> kind_keys(WrittenKind& kind) {
   return {word_field("tier", &kind.tier_name),
-          number_field("workers", &kind.workers, 0, 1e6),
+          number_field("workers", &kind.workers, 0, double(kMostWorkers)),
           number_field("price_per_hour", &kind.price_per_hour, 0, kMostMoney),
           number_field("memory_bytes", &kind.memory_bytes, 0, kMostBytes),
           word_field("cluster", &kind.cluster),
