@@ -10,7 +10,6 @@ namespace {
 
 constexpr double kSecondsPerHour = 3600.0;
 constexpr double kBytesPerGb = 1e9;
-constexpr double kMostWorkers = 1e9;  // a relaxation beyond is none
 constexpr double kTolerance = 1e-6;   // of shares and rates in `broken_limits`
 
 double price_per_hour(const DeploymentProblem::Link& link, double bytes_per_s) {
@@ -281,7 +280,7 @@ Relaxations relax_deployment(const DeploymentProblem& problem, SearchBudget& bud
   for (size_t kind = 0; kind < problem.kinds.size(); ++kind) {
     const DeploymentProgram program(problem, Goal::MoreWorkers, int(kind));
     const std::optional<LinearAnswer> answer = solve_integers(program.program(), budget);
-    const bool is_enough = answer && program.more(*answer) < kMostWorkers;
+    const bool is_enough = answer && program.more(*answer) < double(kMostWorkers);
     relaxed.more_workers.push_back(is_enough ? std::round(program.more(*answer)) : kUnlimited);
   }
   for (size_t tier = 0; tier + 1 < size_t(problem.num_tiers); ++tier) {
