@@ -72,7 +72,6 @@ void check_device_ranks(const Hardware& hardware, std::vector<std::string>& prob
           fmt::format("{}.first_rank = 0 leaves no rank to [device]: state the first rank that has "
                       "this device, or in {}.ranks how many ranks have it",
                       label, label));
-      continue;
     }
     if (takes_rest || other.first_rank < taken) {
       problems.push_back(

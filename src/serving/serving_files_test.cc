@@ -240,7 +240,10 @@ TEST(RefuseServing, NamesOnlyMemoryWithWhichThereIsAPlan) {
   }
   EXPECT_GT(num_named, 0);
   EXPECT_LT(num_named, int(tiers.kinds.size()));
-  for (WorkerKind& kind : tiers.kinds) kind.memory_bytes = 1e6;
+  for (WorkerKind& kind : tiers.kinds) {
+    kind.memory_bytes = 1e6;
+    kind.workers = 1;
+  }
   const auto none = plan_serving(pipeline, tiers, 0.72);
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().message.find("No single limit is enough. The operator needs at least"),
