@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kSecondsPerHour = 3600.0;
 constexpr double kBytesPerGb = 1e9;
-constexpr double kTolerance = 1e-6;   // of shares and rates in `broken_limits`
+constexpr double kTolerance = 1e-6;  // of shares and rates in `broken_limits`
 
 double price_per_hour(const DeploymentProblem::Link& link, double bytes_per_s) {
   return bytes_per_s * kSecondsPerHour * link.price_per_gb / kBytesPerGb;
