@@ -80,7 +80,7 @@ Relaxations relax_all(const ServedPipeline& pipeline, const Tiers& tiers,
   return best;
 }
 
-// The models of an operator, by the memory that they need: those that a kind of workers can run.
+// Returns the models of an operator that a kind of workers can run, by the memory that they need.
 std::map<double, int> models_by_memory(const ServedPipeline& pipeline, const WorkerKind& kind,
                                        size_t op, const std::vector<ModelChoice>& choices) {
   std::map<double, int> models;
@@ -93,7 +93,16 @@ std::map<double, int> models_by_memory(const ServedPipeline& pipeline, const Wor
   return models;
 }
 
-// For each kind of workers the least memory with which there is a plan, a line each.
+bool has_deployment(const ServedPipeline& pipeline, const Tiers& tiers,
+                    const std::vector<ModelChoice>& choices) {
+  SearchBudget budget{.left = ModelSearchLimits{}.work, .least = kWorkOfRelaxation};
+  return std::any_of(choices.begin(), choices.end(), [&](const ModelChoice& choice) {
+    return deploy_work(deployment_problem(pipeline, tiers, choice), budget).has_value();
+  });
+}
+
+// Names for each kind of workers, in a line of its own, the least memory with which there is a
+// plan.
 std::string enough_memory(const ServedPipeline& pipeline, const Tiers& tiers, size_t op,
                           const std::vector<ModelChoice>& choices) {
   std::string text;
@@ -102,7 +111,7 @@ std::string enough_memory(const ServedPipeline& pipeline, const Tiers& tiers, si
     for (const auto& [bytes, model] : models_by_memory(pipeline, kind, op, choices)) {
       Tiers larger = tiers;
       larger.kinds[k].memory_bytes = std::ceil(bytes);
-      if (relax_all(pipeline, larger, choices).rate_share < 1.0) continue;
+      if (!has_deployment(pipeline, larger, choices)) continue;
       text += fmt::format("\n  [workers.{}] memory_bytes = {:.0f} instead of {:.0f}, for {}",
                           kind.name, std::ceil(bytes), kind.memory_bytes,
                           pipeline.operators[op].models[size_t(model)].name);
