@@ -97,6 +97,9 @@ class Backend {
   virtual std::thread start_thread(std::function<void()> body) {
     return std::thread(std::move(body));
   }
+  // Wakes the communication thread, and a calling thread that waits for it. Any thread of the rank
+  // may call it.
+  virtual void wake_thread() { fabric().ring_own(rank()); }
   // Called by the communication thread between transfers, and once at its end.
   virtual void poll() {}
   virtual void leave_thread() {}

@@ -23,7 +23,7 @@ CommThread::CommThread(Backend& backend) : backend_(backend) {
 CommThread::~CommThread() {
   if (!thread_.joinable()) return;
   leaving_.store(true, std::memory_order_seq_cst);
-  backend_.fabric().ring_own(backend_.rank());
+  backend_.wake_thread();
   thread_.join();
 }
 
@@ -58,7 +58,7 @@ void CommThread::submit(Operation* operation) {
     submitted_.push_back(operation);
   }
   num_submitted_.fetch_add(1, std::memory_order_seq_cst);
-  backend_.fabric().ring_own(backend_.rank());
+  backend_.wake_thread();
 }
 
 void CommThread::take_submissions() {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "comm/group_driver.h"
 #include "comm/rank_context.h"
 #include "device/turns.h"
@@ -86,11 +87,24 @@ const Progress& Group::progress_of(int member) const {
 ProgressPage& Group::page() { return context_.page; }
 
 void Group::run(const CollectiveArgs& args, CallSite site) {
-  const bool may_pass = turns_ != nullptr && turns_->are_taken() && !args.is_short;
-  if (!may_pass || size() == 1) return driver_->run(args, site);  // alone, nothing travels
-  Work work = driver_->start(args, site);
-  turns_->pass();
-  work.wait();
+  const bool takes_turns = turns_ != nullptr && turns_->are_taken();
+  if (!takes_turns || size() == 1) return driver_->run(args, site);  // alone, nothing travels
+  if (args.joins_next) {
+    TRIREME_CHECK(!joined_, "two calls of group " + name() + " join the next one");
+    joined_ = driver_->start(args, site);
+    return;
+  }
+  // Taken before the turn passes: the other piece may have such a call, too.
+  Work joined = joined_ ? std::move(*joined_) : Work();
+  joined_.reset();
+  if (args.is_short) {
+    driver_->run(args, site);
+  } else {
+    Work work = driver_->start(args, site);
+    turns_->pass();
+    work.wait();
+  }
+  joined.wait();
 }
 Work Group::start(const CollectiveArgs& args, CallSite site) { return driver_->start(args, site); }
 

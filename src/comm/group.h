@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -37,6 +38,9 @@ struct CollectiveArgs {
   std::span<const int64_t> counts;       // elements of each rank's part; empty: balanced
   std::span<const int64_t> recv_counts;  // only for all_to_all with unequal counts
   bool is_short = false;                 // few bytes, on all ranks: not worth passing the turn
+  // The input and the result stay untouched until the next run() of the same action on this group
+  // has returned. So run() may return at once, and the next run() waits for both calls.
+  bool joins_next = false;
 };
 
 // Ranks that communicate, seen from one of them. Every member makes the same calls in the same
@@ -134,6 +138,7 @@ class Group {
   GroupShape shape_;
   std::unique_ptr<GroupDriver> driver_;
   Turns* turns_ = nullptr;
+  std::optional<Work> joined_;  // the last call with joins_next, until the next run() takes it
 };
 
 }  // namespace trireme

@@ -61,7 +61,7 @@ void wait_until_done(RankContext& context, Operation& operation, int64_t timeout
         [&] { return operation.waiting_for.load(std::memory_order_relaxed); });
   } catch (...) {  // all ranks are aborted, so the communication thread cancels the operation
     while (!operation.done.load(std::memory_order_acquire)) {
-      context.backend.fabric().ring_own(context.backend.rank());
+      context.backend.wake_thread();
       std::this_thread::yield();
     }
     throw;

@@ -12,6 +12,9 @@ namespace {
 
 constexpr int64_t kPieceBytes = int64_t{64} << 10;  // the reader starts on a piece while the next
                                                     // one is written
+// A reader that waits for more is woken when so many bytes have arrived: half of the window with
+// which a connection begins, so that the sender does not stop meanwhile.
+constexpr int64_t kWakeBytes = int64_t{32} << 10;
 
 msghdr message_of(std::span<const iovec> parts) {
   msghdr message{};
@@ -58,6 +61,15 @@ int64_t SocketStream::read(std::span<const iovec> parts) {
   if (errno != EAGAIN && errno != EINTR) throw StreamClosed(std::strerror(errno));
   is_readable_ = errno == EINTR;
   return 0;
+}
+
+void SocketStream::wake_at(int64_t bytes) {
+  const int wanted = int(std::clamp<int64_t>(bytes, 1, kWakeBytes));
+  if (wanted == wake_bytes_) return;
+  // If it fails, the reader is woken too often, and nothing else changes.
+  if (::setsockopt(socket_.fd(), SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted) == 0) {
+    wake_bytes_ = wanted;
+  }
 }
 
 void SocketStream::close() { ::shutdown(socket_.fd(), SHUT_WR); }

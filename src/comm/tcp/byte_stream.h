@@ -28,6 +28,9 @@ class ByteStream {
   virtual int64_t write(std::span<const iovec> parts) = 0;
   // Reads as many bytes as there are now, at most those that fit, and returns their number.
   virtual int64_t read(std::span<const iovec> parts) = 0;
+  // The peer has begun to send this many bytes. Whoever waits for the stream is woken once they, or
+  // a part of some size, have arrived, and not for every packet.
+  virtual void wake_at(int64_t /*bytes*/) {}
   virtual void close() {}  // nothing more will be written
   // True if the bytes leave the host, so that checksums go with them.
   virtual bool leaves_host() const { return false; }
@@ -40,6 +43,7 @@ class SocketStream : public ByteStream {
   explicit SocketStream(Socket socket);
   int64_t write(std::span<const iovec> parts) override;
   int64_t read(std::span<const iovec> parts) override;
+  void wake_at(int64_t bytes) override;
   void close() override;
   std::string peer() const override { return peer_; }
   bool leaves_host() const override { return true; }
@@ -53,6 +57,7 @@ class SocketStream : public ByteStream {
   std::string peer_;
   bool is_readable_ = true;
   bool is_writable_ = true;
+  int wake_bytes_ = 1;  // what wake_at() has told the kernel
 };
 
 // One direction between two ranks of a host, in zeroed memory of the reader that both see.

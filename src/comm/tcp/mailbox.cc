@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 namespace trireme {
 namespace {
 
+constexpr uint32_t kWoken = UINT32_MAX;  // the eventfd in the epoll set, where sockets have ranks
+
 Error broken(const std::string& why) { return {ErrorKind::Runtime, why}; }
 
 }  // namespace
@@ -24,11 +27,18 @@ Mailbox::Mailbox(int rank, uint64_t epoch, Fabric& fabric, TcpLog log)
       fabric_(fabric),
       log_(std::move(log)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       peers_(size_t(fabric.size())) {
-  TRIREME_CHECK(epoll_ >= 0, "no epoll set");
+  // Each write to it is an event, so it is never read.
+  epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.u32 = kWoken}};
+  TRIREME_CHECK(epoll_ >= 0 && wake_ >= 0 && epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event) == 0,
+                "no epoll set, or no eventfd in it");
 }
 
-Mailbox::~Mailbox() { ::close(epoll_); }
+Mailbox::~Mailbox() {
+  ::close(wake_);
+  ::close(epoll_);
+}
 
 void Mailbox::add_link(int peer, std::unique_ptr<ByteStream> stream) {
   Peer& place = peer_of(peer);
@@ -105,7 +115,7 @@ bool Mailbox::announce(TcpMessage& message, int group) {
                    .message_bytes = t.bytes},
                   bytes_of(signature), Bytes(t.source, is_short ? size_t(t.bytes) : 0));
   message.is_done = is_short;
-  poll_link(peer);
+  must_look_ = poll_link(peer) || must_look_;
   return true;
 }
 
@@ -140,7 +150,7 @@ void Mailbox::take(const Waiting& waiting, TcpMessage& into) {
   const auto taken = std::find(port.order.begin(), end, place);
   std::copy(taken + 1, end, taken);
   --port.num_waiting;
-  poll_link(peer);
+  must_look_ = poll_link(peer) || must_look_;
 }
 
 Status Mailbox::on_announce(TcpLink& link, const TcpFrame& frame, Bytes body) {
@@ -240,7 +250,12 @@ void Mailbox::take_events(int64_t most_ns) {
   const timespec timeout{most_ns / 1'000'000'000, most_ns % 1'000'000'000};
   const int count = epoll_pwait2(epoll_, events.data(), int(events.size()), &timeout, nullptr);
   for (int i = 0; i < count; ++i) {
-    peer_of(int(events[size_t(i)].data.u32)).socket->mark_ready(events[size_t(i)].events);
+    const uint32_t rank = events[size_t(i)].data.u32;
+    if (rank == kWoken) {
+      must_look_ = true;
+    } else {
+      peer_of(int(rank)).socket->mark_ready(events[size_t(i)].events);
+    }
   }
 }
 
@@ -251,7 +266,12 @@ bool Mailbox::poll() {
   return moved;
 }
 
-void Mailbox::wait_for_sockets(int64_t most_ns) { take_events(most_ns); }
+void Mailbox::wait_for_sockets(int64_t most_ns) {
+  if (!must_look_) take_events(most_ns);
+  must_look_ = false;
+}
+
+void Mailbox::wake() const { eventfd_write(wake_, 1); }
 
 bool Mailbox::is_finished() const {
   return std::none_of(linked_.begin(), linked_.end(), [&](int rank) {

@@ -43,8 +43,12 @@ class Mailbox : private TcpLink::Receiver {
   void send_news(const NewsMessage& news);  // to all ranks of other hosts
   // Receives and sends what is possible now. Returns true if anything has moved.
   bool poll();
-  // Waits for a socket, but no longer than this.
+  // Waits for a socket or for wake(), but no longer than this. Returns at once if wake() was called
+  // since the last wait, or if announce() or take() has moved anything: an operation that was
+  // tested before may have ended by it.
   void wait_for_sockets(int64_t most_ns);
+  // Ends the wait for sockets, or the next one if nobody waits. Any thread may call it.
+  void wake() const;
   // True while transfers over sockets are under way.
   bool awaits_sockets() const { return socket_messages_ > 0; }
   // Sends what is left, then says that nothing more will come, and waits for the same from the
@@ -88,12 +92,14 @@ class Mailbox : private TcpLink::Receiver {
   Fabric& fabric_;
   TcpLog log_;
   int epoll_ = -1;
+  int wake_ = -1;                    // an eventfd in the epoll set
   std::vector<Peer> peers_;          // [world rank]
   std::vector<int> linked_;          // world ranks with a link
   std::vector<int> sockets_;         // those of other hosts
   std::deque<TcpMessage> messages_;  // by number
   std::vector<TcpMessage*> free_;
   int socket_messages_ = 0;
+  bool must_look_ = false;  // at all operations, before the next wait
   bool other_epoch_said_ = false;
   bool is_leaving_ = false;  // the end of a connection is no news then
 };

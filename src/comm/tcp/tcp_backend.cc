@@ -21,8 +21,8 @@ namespace {
 constexpr double kSilenceS = 3.5;
 constexpr double kFinishS = 1.0;       // for the last messages of a rank that leaves
 constexpr double kAbortFinishS = 0.5;  // for the news that the run is over
-// The communication thread looks at events that cannot wake it so often: at the bell while it
-// waits for a socket, and at the news of other hosts.
+// The communication thread looks at events that cannot wake it so often: at the bells of ranks of
+// its host while it waits for a socket, and at the news of other hosts.
 constexpr int64_t kSocketNapNs = 100'000;
 constexpr int64_t kIdleNapNs = 2'000'000;
 
@@ -61,13 +61,16 @@ void TcpBackend::join() {
   JoinedJob job = value_or_throw(join_job(place_, windows_.address(), inbox, deadline, share));
   node_of_.assign(job.first_of_node.begin(), job.first_of_node.end());
   const int first = node_of_[size_t(place_.rank)];
-  const bool is_alone = std::count(node_of_.begin(), node_of_.end(), first) == 1;
-  if (is_alone) windows_.unmap();
+  is_alone_ = std::count(node_of_.begin(), node_of_.end(), first) == 1;
+  if (is_alone_) windows_.unmap();
   fabric_ = windows_.make_fabric(first);
   news_ = std::make_unique<HostNews>(place_.rank, *fabric_);
   mailbox_ = std::make_unique<Mailbox>(place_.rank, place_.epoch, *fabric_, place_.log);
   mailbox_->on_news = [this](const NewsMessage& news) { news_->apply(news); };
-  fabric_->on_abort = [this](int rank, const Error& error) { news_->spread_abort(rank, error); };
+  fabric_->on_abort = [this](int rank, const Error& error) {
+    news_->spread_abort(rank, error);
+    mailbox_->wake();
+  };
   std::vector<Introduction> ranks = job.ranks;
   make_links(std::move(ranks), value_or_throw(connect_peers(place_, std::move(job), deadline)));
   processes_ = windows_.watch_processes(*fabric_);
@@ -121,12 +124,21 @@ void TcpBackend::sleep(Doorbell& bell, uint32_t seen, bool moves_messages) {
   // Bytes that arrived before the sleep was announced have not rung the bell.
   if (mailbox_->poll()) {
     Fabric::cancel_sleep(bell);
-  } else if (mailbox_->awaits_sockets()) {
-    mailbox_->wait_for_sockets(kSocketNapNs);
+  } else if (is_alone_ || mailbox_->awaits_sockets()) {
+    mailbox_->wait_for_sockets(is_alone_ ? nap_ns(moves_messages) : kSocketNapNs);
     Fabric::cancel_sleep(bell);
   } else {
     Fabric::sleep(bell, seen, nap_ns(moves_messages));
   }
+}
+
+void TcpBackend::wake_thread() {
+  const RankCell& cell = fabric_->cell(place_.rank);
+  const auto sleeps = [](const Doorbell& bell) {
+    return bell.sleepers.load(std::memory_order_seq_cst) != 0;
+  };
+  if (is_alone_ && (sleeps(cell.bell) || sleeps(cell.own_bell))) mailbox_->wake();
+  Backend::wake_thread();
 }
 
 void TcpBackend::poll() {

@@ -32,6 +32,7 @@ class TcpBackend : public Backend {
   std::unique_ptr<SharedMemory> allocate_shared(int64_t bytes) override;
   bool caller_drives() const override { return false; }
   int64_t delivery_ns() const override { return 100'000'000; }
+  void wake_thread() override;
   void poll() override;
   void leave_thread() override;
   int polls(bool moves_messages) const override;
@@ -50,6 +51,9 @@ class TcpBackend : public Backend {
   std::byte* inboxes_;  // one ring for each rank, in the own window
   std::vector<int> node_of_;
   int spins_ = 0;
+  // True if no other rank is on this host. Then only sockets and threads of this process wake the
+  // communication thread.
+  bool is_alone_ = false;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<HostNews> news_;
   std::unique_ptr<Mailbox> mailbox_;

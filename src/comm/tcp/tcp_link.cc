@@ -220,7 +220,10 @@ Result<bool> TcpLink::receive(Receiver& receiver) {
       if (!taken) break;
     }
     TRIREME_TRY(got, read_some());
-    if (!got) break;
+    if (!got) {
+      stream_->wake_at(landing_left_);
+      break;
+    }
     moved = true;
   }
   return moved;
