@@ -32,10 +32,11 @@ void DispatchBody::forward(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m)
 }
 
 // The few numbers go first: behind the rows they would wait for what another action, which has
-// taken the turn meanwhile, has started on the same link.
+// taken the turn meanwhile, has started on the same link. If a rank waited for them alone, it would
+// also wait until the slower rank has come to this call.
 void DispatchBody::backward_input(Ctx& ctx, const MicrobatchInfo&, const SlotMemory& m) const {
   const Route r = route_(m);
-  r.exchange().give_back(ctx, as_column(m(dweight_R_)), as_column(m(dweight_A_)));
+  r.exchange().give_back_before_rows(ctx, m(dweight_R_), m(dweight_A_));
   r.exchange().give_back(ctx, m(dy_RC_), m(dback_AC_));
   ctx.kernels.combine_rows(ctx.stream, {m(dback_AC_), r.row_Tk, m(dx_addend_TC_), m(dx_TC_)});
 }

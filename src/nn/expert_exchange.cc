@@ -18,36 +18,41 @@ void ExpertExchange::tell_counts(Ctx& ctx) const {
 }
 
 void ExpertExchange::dispatch(Ctx& ctx, const MatrixRef& x_AC, const MatrixRef& y_RC) const {
-  move(ctx, begin_E, x_AC, begin_R, y_RC);
+  move(ctx, {begin_E, x_AC}, {begin_R, y_RC});
 }
 
 void ExpertExchange::give_back(Ctx& ctx, const MatrixRef& x_RC, const MatrixRef& y_AC) const {
-  move(ctx, begin_R, x_RC, begin_E, y_AC);
+  move(ctx, {begin_R, x_RC}, {begin_E, y_AC});
 }
 
-void ExpertExchange::move(Ctx& ctx, const TensorRef& begin_from, const MatrixRef& from,
-                          const TensorRef& begin_to, const MatrixRef& to) const {
-  if (from.data == to.data) return;
+void ExpertExchange::give_back_before_rows(Ctx& ctx, const TensorRef& x_R,
+                                           const TensorRef& y_A) const {
+  move(ctx, {begin_R, as_column(x_R)}, {begin_E, as_column(y_A)}, /*joins_next=*/true);
+}
+
+void ExpertExchange::move(Ctx& ctx, const Rows& from, const Rows& to, bool joins_next) const {
+  if (from.rows.data == to.rows.data) return;
   const int ranks = ctx.ep.size();
   const int64_t E = begin_E.num_elements() - 1, held = E / ranks;
   int64_t* sent = counts_2P.as<int64_t>();
   int64_t* received = sent + ranks;
   // Elements of every rank's part; in both orders the parts of ranks lie one behind the other.
-  const auto fill = [&](const TensorRef& begins, int64_t* counts) {
-    const int32_t* begin = begins.as<int32_t>();
+  const auto fill = [&](const Rows& part, int64_t* counts) {
+    const int32_t* begin = part.begin_E.as<int32_t>();
     for (int rank = 0; rank < ranks; ++rank) {
-      counts[rank] = (begin[(rank + 1) * held] - begin[rank * held]) * from.cols;
+      counts[rank] = (begin[(rank + 1) * held] - begin[rank * held]) * part.rows.cols;
     }
-    return begin[E] * from.cols;
+    return begin[E] * part.rows.cols;
   };
-  const int64_t num_sent = fill(begin_from, sent);
-  const int64_t num_received = fill(begin_to, received);
+  const int64_t num_sent = fill(from, sent);
+  const int64_t num_received = fill(to, received);
   ctx.ep.run({.collective = Collective::AllToAll,
-              .in = {from.data, from.dtype, Shape{num_sent}},
-              .out = {to.data, to.dtype, Shape{num_received}},
+              .in = {from.rows.data, from.rows.dtype, Shape{num_sent}},
+              .out = {to.rows.data, to.rows.dtype, Shape{num_received}},
               .counts = {sent, size_t(ranks)},
               .recv_counts = {received, size_t(ranks)},
-              .is_short = from.cols == 1});
+              .is_short = from.rows.cols == 1,
+              .joins_next = joins_next});
 }
 
 }  // namespace trireme

@@ -19,10 +19,16 @@ struct ExpertExchange {
   void tell_counts(Ctx& ctx) const;
   void dispatch(Ctx& ctx, const MatrixRef& x_AC, const MatrixRef& y_RC) const;
   void give_back(Ctx& ctx, const MatrixRef& x_RC, const MatrixRef& y_AC) const;
+  // Gives back one number of every visit. The numbers have arrived once give_back() has returned,
+  // which must be the next exchange.
+  void give_back_before_rows(Ctx& ctx, const TensorRef& x_R, const TensorRef& y_A) const;
 
  private:
-  void move(Ctx& ctx, const TensorRef& begin_from, const MatrixRef& from, const TensorRef& begin_to,
-            const MatrixRef& to) const;
+  struct Rows {
+    const TensorRef& begin_E;
+    const MatrixRef& rows;
+  };
+  void move(Ctx& ctx, const Rows& from, const Rows& to, bool joins_next = false) const;
 };
 
 // One number of every visit.
