@@ -69,7 +69,8 @@ Result<Hardware> measure_this_machine(const RunConfig& config, const HostFacts& 
   const int measured_ranks = is_crowded ? 1 : num_ranks;
   const KernelSizes sizes = sizes_of(config, num_ranks);
   MeasuredMachine measured{.num_ranks = num_ranks,
-                           .shares_cores = num_ranks > 1 && num_ranks * threads >= host.num_cores};
+                           .shares_cores = num_ranks > 1 && num_ranks * threads >= host.num_cores,
+                           .shares_host = num_ranks > 1};
   run_ranks(measured_ranks, {}, [&](World& world) {
     const CoreBinding binding(world.rank(), measured_ranks, threads);
     OwnStream stream(threads);

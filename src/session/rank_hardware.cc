@@ -1,6 +1,7 @@
 #include "session/rank_hardware.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "compile/step_price.h"
@@ -10,8 +11,14 @@ namespace trireme {
 
 namespace {
 
-// Share of a rank's compute that a transfer takes if its thread has the same core: nearly all.
+// Share of a rank's compute that a transfer inside a host takes if its thread has the same core:
+// nearly all, because it copies memory. A transfer between hosts mostly waits for the link.
 constexpr double kShareOfCore = 0.9;
+
+// Threads of a host's ranks that run at the same time.
+double threads_at_once(const RunPlan& plan, const HostFacts& host) {
+  return std::min(double(ranks_on_host(plan, host)) * plan.num_threads, double(host.num_cores));
+}
 
 }  // namespace
 
@@ -52,23 +59,11 @@ Hardware hardware_of(const MeasuredMachine& measured) {
   hardware.vector_share = kernels.vector_share;
   hardware.launch_s = kernels.launch_s;
   hardware.background_s = measured.calls.background_s;
-  hardware.overlap_share = measured.shares_cores ? kShareOfCore : 0.0;
+  const bool copies_on_core = measured.shares_cores && measured.shares_host;
+  hardware.overlap_share = copies_on_core ? kShareOfCore : 0.0;
   hardware.core_s_per_byte = measured.shares_cores ? measured.calls.core_s_per_byte : 0.0;
   measured.offload.set(measured.num_ranks, hardware);
   hardware.set_nodes(measured.calls.ranks_per_node, measured.calls.inside, measured.calls.between);
-  return hardware;
-}
-
-Hardware of_all_ranks(Hardware hardware, const RunPlan& plan) {
-  const double ranks = plan.num_ranks();
-  hardware.threads = plan.num_ranks() * plan.num_threads;
-  hardware.fp32_flops *= ranks;
-  hardware.bf16_flops *= ranks;
-  hardware.fp16_flops *= ranks;
-  hardware.memory_bytes_per_s *= ranks;
-  hardware.matmul_bytes_per_s *= ranks;
-  hardware.offload_bytes_per_s *= ranks;
-  hardware.offload_write_bytes_per_s *= ranks;
   return hardware;
 }
 
@@ -78,7 +73,7 @@ int ranks_on_host(const RunPlan& plan, const HostFacts& host) {
 
 Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host) {
   const int ranks = ranks_on_host(plan, host);
-  const double used = std::min(double(ranks) * plan.num_threads, double(host.num_cores));
+  const double used = threads_at_once(plan, host);
   const double share = used / std::max(1, hardware.threads) / ranks;
   // Nodes of several sizes are those of the file.
   const bool has_equal_nodes = hardware.nodes().are_equal();
@@ -88,14 +83,28 @@ Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host)
   hardware.fp16_flops *= share;
   hardware.memory_bytes_per_s *= share;
   hardware.matmul_bytes_per_s *= share;
-  const bool shares_cores = ranks > 1 && ranks * plan.num_threads >= host.num_cores;
+  const bool shares_cores = plan.num_ranks() > 1 && ranks * plan.num_threads >= host.num_cores;
   if (hardware.is_processor()) {
-    hardware.overlap_share = shares_cores ? kShareOfCore : 0.0;
+    hardware.overlap_share = shares_cores && ranks > 1 ? kShareOfCore : 0.0;
     if (!shares_cores) hardware.core_s_per_byte = 0.0;
   }
   hardware.offload_bytes_per_s /= ranks;
   hardware.offload_write_bytes_per_s /= ranks;
   if (used < double(host.num_cores)) hardware.offload_share = 0.0;  // the file has a core
+  return hardware;
+}
+
+Hardware of_all_ranks(Hardware hardware, const RunPlan& plan, const HostFacts& host) {
+  const double ranks = plan.num_ranks();
+  const double on_host = ranks_on_host(plan, host);
+  hardware.threads = int(std::lround(ranks / on_host * threads_at_once(plan, host)));
+  hardware.fp32_flops *= ranks;
+  hardware.bf16_flops *= ranks;
+  hardware.fp16_flops *= ranks;
+  hardware.memory_bytes_per_s *= ranks;
+  hardware.matmul_bytes_per_s *= ranks;
+  hardware.offload_bytes_per_s *= ranks;
+  hardware.offload_write_bytes_per_s *= ranks;
   return hardware;
 }
 

@@ -20,17 +20,19 @@ KernelSizes kernel_sizes(const RunPlan& plan);
 // What memory.offload keeps of the whole model in files.
 int64_t offload_bytes(const RunPlan& plan);
 
-// One rank's share of a hardware file, whose rates are those of `threads` threads together.
+// One rank's share of a hardware file, whose rates are those of `threads` threads together. If
+// threads share cores, they count as many as the host has cores.
 Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host);
 
-// The file of which one rank's share is `hardware`.
-Hardware of_all_ranks(Hardware hardware, const RunPlan& plan);
+// The file of which one rank's share is `hardware`. Hosts are taken to be alike.
+Hardware of_all_ranks(Hardware hardware, const RunPlan& plan, const HostFacts& host);
 
 // A machine as a session has measured it, also for later epochs of the job.
 struct MeasuredMachine {
   int num_ranks = 0;
   int num_threads = 0;        // of all ranks
   bool shares_cores = false;  // communication threads have no cores of their own
+  bool shares_host = false;   // several ranks are on each host
   ComputeCeilings peaks;      // of all ranks together
   RunKernels kernels;         // of one rank
   MeasuredCalls calls;

@@ -80,7 +80,8 @@ void RankSession::measure_machine() {
   world.barrier();
   measured_.num_ranks = plan_.num_ranks();
   measured_.num_threads = plan_.num_ranks() * plan_.num_threads;
-  measured_.shares_cores = on_host > 1.0 && threads >= cores;
+  measured_.shares_host = on_host > 1.0;
+  measured_.shares_cores = plan_.num_ranks() > 1 && threads >= cores;
   measured_.calls = measure_calls(world_);
   note.reset();
   keep_measured();

@@ -191,7 +191,7 @@ Status RankSession::write_learned_hardware(const SessionResult& result, const Me
                                       measured.ops, result.share_left);
   learned.name = "this machine, as a run has found it";
   return write_file_atomically(result.report_folder + "/hardware.toml",
-                               to_toml(of_all_ranks(learned, plan_)), &progress());
+                               to_toml(of_all_ranks(learned, plan_, options_.host)), &progress());
 }
 
 }  // namespace trireme
