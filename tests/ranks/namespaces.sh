@@ -1,11 +1,13 @@
 # Separate hosts for the scripts of this folder: network namespaces joined by a bridge. It is
 # sourced. Afterwards `hosts` has their names, `net` is their network, `gateway` the address of this
-# host in it, and `shell` a command in place of ssh.
+# host in it, and `shell` a command in place of ssh. With `own_cores=1`, host i runs on one core
+# only, so that hosts do not compete for cores.
 hosts=()
 tag=tr$((RANDOM % 1000))
 net=10.$((RANDOM % 200 + 20)).$((RANDOM % 250)).0/24
 gateway=${net%.0/24}.254
 shell=$(mktemp)
+own_cores=${own_cores:-0}
 
 remove_namespaces() {
   local host pid
@@ -36,7 +38,9 @@ make_namespaces() {
     ip netns add "$host" 2>/dev/null ||
       { cannot "network namespaces cannot be made here"; return; }
     hosts+=("$host")
-    ip link add "$host" type veth peer name eth0 netns "$host" &&
+    # The kernel of this machine forwards every frame, and a short frame costs it as much as a long
+    # one. So frames are as long as in a cluster.
+    ip link add "$host" mtu 9000 type veth peer name eth0 mtu 9000 netns "$host" &&
       ip link set "$host" master "$tag" up &&
       ip -n "$host" addr add "${net%.0/24}.$i/24" dev eth0 &&
       ip -n "$host" link set eth0 up && ip -n "$host" link set lo up ||
@@ -49,11 +53,18 @@ make_namespaces() {
 }
 
 # Runs the command in the namespace of that host, under its name.
-cat >"$shell" <<'SHELL'
-#!/bin/bash
+{ echo '#!/bin/bash'; echo "own_cores=$own_cores"; } >"$shell"
+cat >>"$shell" <<'SHELL'
 while [[ $1 == -* ]]; do shift; done
 host=$1
 shift
+if ((own_cores)); then
+  # Cores may be given as 0,2-5.
+  IFS=, read -ra ranges <<<"$(taskset -pc $$ | sed 's/.*: //')"
+  cores=()
+  for range in "${ranges[@]}"; do cores+=($(seq "${range%-*}" "${range#*-}")); done
+  taskset -pc "${cores[$(((${host##*h} - 1) % ${#cores[@]}))]}" $$ >/dev/null || exit 1
+fi
 exec ip netns exec "$host" unshare -u bash -c "hostname $host; $*"
 SHELL
 chmod +x "$shell"
