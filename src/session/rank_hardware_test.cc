@@ -50,6 +50,7 @@ TEST(RankHardware, TheFileOfAllRanksGivesEachRankItsShare) {
 TEST(RankHardware, TransfersTakeTheCoreOfARankThatHasNoOther) {
   Hardware machine;
   machine.threads = 2;
+  machine.matmul_bytes_per_s = 1e10;  // a processor
   machine.core_s_per_byte = 1e-9;
   const RunPlan plan = plan_of(2, 1);
   const Hardware own_host = share_of(machine, plan, {.num_cores = 1, .ranks_on_host = 1});
