@@ -60,11 +60,7 @@ Hardware LaunchLayouts::share_of_rank(const MeasuredMachine& measured, int num_r
   const double share = cores_of_rank(num_ranks) / cores_of_rank(measured.num_ranks);
   Hardware hardware = hardware_of(measured);
   measured.offload.set(num_ranks, hardware);
-  hardware.fp32_flops *= share;
-  hardware.bf16_flops *= share;
-  hardware.fp16_flops *= share;
-  hardware.memory_bytes_per_s *= share;
-  hardware.matmul_bytes_per_s *= share;
+  scale_cores(hardware, share);
   return hardware;
 }
 

@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-// What one rank has seen. In `order`, the pieces 0 and 1 write their number when they begin, a or b
-// when their first call has returned, and A or B when the second one has.
+// This is what one rank has seen. In `order`, the pieces 0 and 1 write their number when they
+// begin, a or b when their first call has returned, and A or B when the second one has.
 struct Seen {
   std::string order;
   std::vector<int64_t> sums;  // those of the first piece, then those of the second

@@ -67,6 +67,14 @@ Hardware hardware_of(const MeasuredMachine& measured) {
   return hardware;
 }
 
+void scale_cores(Hardware& hardware, double factor) {
+  hardware.fp32_flops *= factor;
+  hardware.bf16_flops *= factor;
+  hardware.fp16_flops *= factor;
+  hardware.memory_bytes_per_s *= factor;
+  hardware.matmul_bytes_per_s *= factor;
+}
+
 int ranks_on_host(const RunPlan& plan, const HostFacts& host) {
   return host.ranks_on_host > 0 ? host.ranks_on_host : plan.num_ranks();
 }
@@ -78,11 +86,7 @@ Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host)
   // Nodes of several sizes are those of the file.
   const bool has_equal_nodes = hardware.nodes().are_equal();
   if (!hardware.tiers.empty() && has_equal_nodes) hardware.tiers.front().ranks = ranks;
-  hardware.fp32_flops *= share;
-  hardware.bf16_flops *= share;
-  hardware.fp16_flops *= share;
-  hardware.memory_bytes_per_s *= share;
-  hardware.matmul_bytes_per_s *= share;
+  scale_cores(hardware, share);
   const bool shares_cores = plan.num_ranks() > 1 && ranks * plan.num_threads >= host.num_cores;
   if (hardware.is_processor()) {
     hardware.overlap_share = shares_cores && ranks > 1 ? kShareOfCore : 0.0;
@@ -98,11 +102,7 @@ Hardware of_all_ranks(Hardware hardware, const RunPlan& plan, const HostFacts& h
   const double ranks = plan.num_ranks();
   const double on_host = ranks_on_host(plan, host);
   hardware.threads = int(std::lround(ranks / on_host * threads_at_once(plan, host)));
-  hardware.fp32_flops *= ranks;
-  hardware.bf16_flops *= ranks;
-  hardware.fp16_flops *= ranks;
-  hardware.memory_bytes_per_s *= ranks;
-  hardware.matmul_bytes_per_s *= ranks;
+  scale_cores(hardware, ranks);
   hardware.offload_bytes_per_s *= ranks;
   hardware.offload_write_bytes_per_s *= ranks;
   return hardware;

@@ -20,6 +20,9 @@ KernelSizes kernel_sizes(const RunPlan& plan);
 // What memory.offload keeps of the whole model in files.
 int64_t offload_bytes(const RunPlan& plan);
 
+// Scales the rates of computing and of memory, which the cores of a rank share out.
+void scale_cores(Hardware& hardware, double factor);
+
 // One rank's share of a hardware file, whose rates are those of `threads` threads together. If
 // threads share cores, they count as many as the host has cores.
 Hardware share_of(Hardware hardware, const RunPlan& plan, const HostFacts& host);
