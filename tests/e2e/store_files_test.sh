@@ -42,10 +42,12 @@ comes_true() {
   fail "has not come true: $*"
   "$trireme" store status demo
 }
-# serve NUMBER OPTIONS...: sets address_NUMBER.
+# serve NUMBER OPTIONS...: sets address[NUMBER]. The log of an earlier server is removed first: what
+# that one said must not be taken for a word of this one.
 serve() {
   local number=$1
   shift
+  rm -f "log$number"
   "$trireme" store serve "d$number" "$@" 2>"log$number" &
   servers[number]=$!
   comes_true grep -qs " serves " "log$number"
