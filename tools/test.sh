@@ -7,6 +7,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
+tests_at_once=$((jobs + 1))  # because many of them wait
 skip=(--label-exclude slow)
 [[ ${1:-} == all ]] && skip=()
 logs=build/test-logs
@@ -39,7 +40,7 @@ preset() {
   step "$name: build" build "$name" || return
   begin=$SECONDS
   echo "== $name: ctest"
-  ctest --test-dir "$folder" -j"$jobs" --output-on-failure --no-tests=error "$@" 2>&1 |
+  ctest --test-dir "$folder" -j"$tests_at_once" --output-on-failure --no-tests=error "$@" 2>&1 |
     tee "$logs/$name.log"
   local line
   line=$(grep -E 'tests? failed out of' "$logs/$name.log" | tail -n 1)
