@@ -6,6 +6,7 @@
 #include "compile/step_price.h"
 #include "compile/unit_price.h"
 #include "predict/disturbed_step.h"
+#include "predict/join_price.h"
 #include "predict/layer_comm.h"
 #include "predict/predict_offload.h"
 #include "predict/predict_overlap.h"
@@ -121,9 +122,10 @@ StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const PlanPri
     time.exposed_comm += seconds;
   };
   const double dp_s = predict_overlap(plan, rank, prices, hardware, collective_bytes).exposed_s;
+  const double joins_s = price_joins(plan, rank, hardware, collective_bytes);
   const OffloadTimes file = predict_offload(plan, rank, prices, hardware);
   time.compute += file.slowed_s;
-  expose("pp", simulated.exposed_comm_s);
+  expose("pp", simulated.exposed_comm_s + joins_s);
   expose("dp", dp_s + in_layers.dp);
   expose("file", file.waited_s);
   expose("tp", in_layers.tp + in_step.tp);
@@ -133,7 +135,8 @@ StepTimes predict_stage(const RunPlan& plan, const RankPlan& rank, const PlanPri
   expose("world", world_s);
   const double makespan_s = priced.simulation->makespan_s;
   time.bubble = makespan_s - simulated.busy_s - simulated.exposed_comm_s;
-  time.step = makespan_s + time.optimizer + dp_s + file.added_s() + in_step.total() + world_s;
+  time.step =
+      makespan_s + joins_s + time.optimizer + dp_s + file.added_s() + in_step.total() + world_s;
   return time;
 }
 
