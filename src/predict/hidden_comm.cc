@@ -6,8 +6,8 @@
 #include "compile/unit_price.h"
 #include "graph/op_work.h"
 #include "memory/stage_units.h"
-#include "predict/action_traffic.h"
 #include "predict/layer_comm.h"
+#include "predict/stage_blocks.h"
 
 namespace trireme {
 namespace {

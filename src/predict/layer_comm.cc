@@ -4,8 +4,8 @@
 #include <span>
 
 #include "compile/collective_price.h"
-#include "predict/action_traffic.h"
 #include "predict/predict.h"
+#include "predict/stage_blocks.h"
 #include "predict/tensor_moves.h"
 
 namespace trireme {

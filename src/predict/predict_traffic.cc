@@ -10,6 +10,7 @@
 #include "predict/action_traffic.h"
 #include "predict/disturbed_step.h"
 #include "predict/predict.h"
+#include "predict/repeated_actions.h"
 
 namespace trireme {
 namespace {
