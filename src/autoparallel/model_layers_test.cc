@@ -39,7 +39,7 @@ TEST(ModelLayers, AreSolvedAlikeOnEightByEightRanks) {
                                 .num_microbatches = 16,
                                 .stream = {DimPlacement::Rows, DimPlacement::Invariant}};
       const auto begin = std::chrono::steady_clock::now();
-      const UnitProblem unit = layer.problem(setting);
+      const UnitProblem unit = unit_problem(layer, setting);
       const auto ours = least_seconds(unit.problem, {});
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       longest_s = std::max(longest_s, took.count());

@@ -139,8 +139,13 @@ DimPlacement OpGroups::needed(size_t op, ValueId value, Role role) const {
 DimPlacement OpGroups::made(size_t op, ValueId value, Role role) const {
   return placements_.at(role)[op].outputs.at(value);
 }
-bool OpGroups::placed_alike(int group, const std::array<Role, 2>& a,
-                            const std::array<Role, 2>& b) const {
+MeshPlacement OpGroups::needed(const ValueUse& use, const Roles& roles) const {
+  return {needed(use.reader, use.value, roles[0]), needed(use.reader, use.value, roles[1])};
+}
+MeshPlacement OpGroups::made(const ValueUse& use, const Roles& roles) const {
+  return {made(use.maker, use.value, roles[0]), made(use.maker, use.value, roles[1])};
+}
+bool OpGroups::placed_alike(int group, const Roles& a, const Roles& b) const {
   for (const ValueUse& use : uses_) {
     for (size_t d = 0; d < 2; ++d) {
       if (use.to == group &&

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "autoparallel/stage_mesh.h"
 #include "autoparallel/value_move.h"
 #include "graph/graph.h"
 #include "graph/op_placement.h"
@@ -43,8 +43,11 @@ class OpGroups {
   // strategies of the passes that place the unit say this.
   DimPlacement needed(size_t op, ValueId value, Role role) const;
   DimPlacement made(size_t op, ValueId value, Role role) const;
+  // Return the same over both dims of a mesh, on which the op has these roles.
+  MeshPlacement needed(const ValueUse& use, const Roles& roles) const;
+  MeshPlacement made(const ValueUse& use, const Roles& roles) const;
   // True if a group reads and makes all values alike with both roles of its ops.
-  bool placed_alike(int group, const std::array<Role, 2>& a, const std::array<Role, 2>& b) const;
+  bool placed_alike(int group, const Roles& a, const Roles& b) const;
   // True if a tp rank has an addend of the gradient of a parameter of the op; false if it has the
   // whole gradient.
   bool grad_is_addend(size_t op, ParamId param, Role role) const;

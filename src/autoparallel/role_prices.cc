@@ -124,7 +124,7 @@ std::vector<std::vector<RolePrice>> StageSearch::role_prices(const StagePlan& st
   std::vector<std::map<Roles, RolePrice>> best(units.way.roles.size());  // [group]
   for (UnitSetting& setting : settings_of(kind, stage.mesh)) {
     setting.stream = stage.stream;
-    const UnitProblem unit = kind.unit.problem(setting);
+    const UnitProblem unit = unit_problem(kind.unit, setting);
     for (size_t group = 0; group < best.size(); ++group) {
       const int node = unit.node_of_group[group];
       std::map<int, RolePrice> of_choice;

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "autoparallel/unit_problem.h"
+#include "autoparallel/choice_problem.h"
+#include "autoparallel/unit_setting.h"
 
 namespace trireme {
 

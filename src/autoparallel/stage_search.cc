@@ -122,7 +122,7 @@ std::vector<std::vector<UnitWay>> StageSearch::ways_of(Kind& kind, const StageMe
   const ChoiceLimit limit{.bytes = run_.memory_bytes, .seconds = most_s, .same_bytes = same_bytes_};
   std::vector<std::vector<UnitWay>> ways(streams.size());
   for (const UnitSetting& setting : settings_of(kind, mesh)) {
-    const std::vector<UnitProblem> units = kind.unit.problems(setting, streams, most_s);
+    const std::vector<UnitProblem> units = unit_problems(kind.unit, setting, streams, most_s);
     for (size_t s = 0; s < units.size(); ++s) {
       for (const Assignment& assignment : best_tradeoffs(units[s].problem, limit)) {
         ways[s].push_back(way_of(kind, units[s], assignment, setting));
@@ -181,12 +181,12 @@ std::vector<OpRoles> StageSearch::ops_of(const PlacedUnits& units, const StageMe
                                          const MeshPlacement& stream) {
   Kind& kind = *kinds_[size_t(units.kind)];
   const OpGroups& groups = kind.unit.groups();
-  const UnitProblem unit = kind.unit.problem({.mesh = mesh,
-                                              .recompute = units.way.recompute,
-                                              .sharding = units.way.sharding,
-                                              .num_microbatches = num_microbatches_,
-                                              .stream = stream,
-                                              .shares_table = kind.shares_table});
+  const UnitProblem unit = unit_problem(kind.unit, {.mesh = mesh,
+                                                    .recompute = units.way.recompute,
+                                                    .sharding = units.way.sharding,
+                                                    .num_microbatches = num_microbatches_,
+                                                    .stream = stream,
+                                                    .shares_table = kind.shares_table});
   std::vector<OpRoles> ops;
   for (size_t group = 0; group < groups.groups().size(); ++group) {
     OpRoles& op = ops.emplace_back(OpRoles{groups.groups()[group].name});
@@ -231,7 +231,7 @@ double StageSearch::least_bytes(int first_unit, int last_unit, int num_ranks, in
                                     .num_microbatches = num_microbatches_,
                                     .stream = streams_of(mesh).back(),
                                     .shares_table = kind.shares_table};
-          const UnitProblem unit = kind.unit.problem(setting);
+          const UnitProblem unit = unit_problem(kind.unit, setting);
           for (const Assignment& assignment : best_tradeoffs(unit.problem)) {
             of_unit = std::min(of_unit, limit.bytes_of(assignment.cost));
             const UnitWay way = way_of(kind, unit, assignment, setting);
@@ -288,7 +288,7 @@ const UnitWay* StageSearch::uniform_way(const Uniform& uniform, int kind) {
                               .stream = stream_of(uniform.roles),
                               .shares_table = priced.shares_table,
                               .roles = uniform.roles};
-    const UnitProblem unit = priced.unit.problem(setting);
+    const UnitProblem unit = unit_problem(priced.unit, setting);
     const auto found = least_seconds(unit.problem, {});
     if (found) known->second = way_of(priced, unit, *found, setting);
   }

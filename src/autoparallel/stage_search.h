@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autoparallel/stage_knapsack.h"
+#include "autoparallel/unit_problem.h"
 #include "compile/run_plan.h"
 #include "schema/hardware.h"
 

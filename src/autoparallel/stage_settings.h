@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "autoparallel/unit_problem.h"
+#include "autoparallel/unit_setting.h"
 
 namespace trireme {
 

@@ -61,11 +61,11 @@ double StageSearch::least_rank_seconds(Kind& kind, const std::vector<int>& mesh_
         if (may_keep_all && recompute != Recompute::None) continue;
         for (const StateSharding sharding : shardings_of(mesh, recompute)) {
           const double seconds =
-              kind.unit.least_seconds_of_groups({.mesh = mesh,
-                                                 .recompute = recompute,
-                                                 .sharding = sharding,
-                                                 .num_microbatches = num_microbatches_,
-                                                 .shares_table = kind.shares_table});
+              least_seconds_of_groups(kind.unit, {.mesh = mesh,
+                                                  .recompute = recompute,
+                                                  .sharding = sharding,
+                                                  .num_microbatches = num_microbatches_,
+                                                  .shares_table = kind.shares_table});
           least = std::min(least, num_ranks * seconds);
         }
       }

@@ -50,7 +50,7 @@ TEST(UnitProblem, OneRoleForAllCostsWhatTheUniformLayoutCosts) {
                                   .recompute = recompute,
                                   .stream = is_parted ? kParted : kWhole,
                                   .roles = Roles{Role::Whole, role}};
-        const UnitProblem unit = layer.problem(setting);
+        const UnitProblem unit = unit_problem(layer, setting);
         const auto found = least_seconds(unit.problem, {});
         ASSERT_TRUE(found);
         double compute_s = 0.0, step_s = 0.0;
@@ -81,7 +81,7 @@ struct Found {
   double bytes = 0.0;
 };
 Found solve(PricedUnit& layer, const UnitSetting& setting, const ChoiceLimit& limit) {
-  const UnitProblem unit = layer.problem(setting);
+  const UnitProblem unit = unit_problem(layer, setting);
   const auto found = least_seconds(unit.problem, limit);
   if (!found) return {"none", kImpossible, 0.0};
   const auto by_cbc = solve_integer_program(unit.problem, limit);
@@ -92,7 +92,7 @@ Found solve(PricedUnit& layer, const UnitSetting& setting, const ChoiceLimit& li
 // Returns the fastest assignment in which all ops have these roles.
 std::optional<Assignment> with_roles(PricedUnit& layer, UnitSetting setting, const Roles& roles) {
   setting.roles = roles;
-  return least_seconds(layer.problem(setting).problem, {});
+  return least_seconds(unit_problem(layer, setting).problem, {});
 }
 double price_of(PricedUnit& layer, const UnitSetting& setting, Role role) {
   const auto found = with_roles(layer, setting, {Role::Whole, role});
@@ -169,7 +169,7 @@ TEST(UnitProblem, TwoDimsAreNoWorseThanEitherAlone) {
   PricedUnit layer(layer_graph(model, 0), 0, model, half_precision(), hardware);
   for (const StageMesh& mesh : stage_meshes(16, 8)) {
     UnitSetting setting{.mesh = mesh, .num_microbatches = 4, .stream = kWhole};
-    const UnitProblem unit = layer.problem(setting);
+    const UnitProblem unit = unit_problem(layer, setting);
     const auto found = least_seconds(unit.problem, {});
     ASSERT_TRUE(found) << to_string(mesh);
     for (const Role outer : kRoles) {
