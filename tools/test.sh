@@ -67,15 +67,15 @@ preset ci build/ci "${skip[@]}"
 # The other presets compile a layer as one file, which hides an include that is missing.
 [[ ${1:-} == all ]] && step "each file alone: build" build alone
 [[ -x tools/check_isa_symbols.sh ]] && step "instruction sets" tools/check_isa_symbols.sh build/ci
-# Under the address sanitizer a pairwise cover of the layouts stands for all of them, programs are
-# not compiled and planned for thousands of layouts, no published table is priced and no search is
-# compared with brute force or an integer program. Sweeps are compared, runs are laid out anew and
-# broken off and resumed, packages are
-# made, hosts are lost, storms survived, hanging ranks blamed, ranks under MPI trained, and the
-# tutorials and the course followed in the build before.
+# Under the address sanitizer a pairwise cover of the layouts stands for all of them. Programs are
+# not compiled, planned or exported for thousands of layouts, no published table is priced, and no
+# search is compared with brute force or an integer program. In the build before, sweeps are
+# compared, runs are laid out anew and broken off and resumed, packages are made, hosts are lost,
+# storms survived, hanging ranks blamed, ranks under MPI trained, and the tutorials and the course
+# followed.
 in_dev=("${skip[@]}")
 done_in_ci='rules|compile|planner|planner_long|autoparallel|golden'
-done_in_ci+='|(api|cli|kernels|models|predict|session|store|train)_long'
+done_in_ci+='|(api|cli|jobs|kernels|models|predict|serving|session|store|train)_long'
 done_in_ci+='|parity|parity_of_(meshes|random_layouts|redistributions)|ranks_net|ranks_train'
 done_in_ci+='|ranks_launch_(train|lost_agent|uneven_stages|leaders|mpirun)'
 done_in_ci+='|ranks_launch_(hosts|hosts_memory|hosts_apart|hosts_hang|hosts_history)'
