@@ -43,7 +43,7 @@ RunConfig config_of(const PublishedRun& run) {
   config.model.dropout = run.model.dropout;
   config.model.d_ff = run.model.d_ff;
   config.model.kv_heads = run.model.kv_heads;
-  if (run.model.is_llama()) config.model.tied_head = false;
+  config.model.tied_head = !run.model.is_llama() && !run.model.unties_head;
   config.data.source = DataSource::Synthetic;
   config.batch.global_sequences = run.global_sequences;
   config.batch.micro_sequences = run.micro_sequences;

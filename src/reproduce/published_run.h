@@ -22,6 +22,7 @@ struct GptShape {
   int64_t d_ff = 0;
   int64_t kv_heads = 0;
 
+  bool unties_head = false;  // of a GPT; a Llama always has a head of its own
   bool is_llama() const { return d_ff > 0; }
 };
 
