@@ -41,7 +41,7 @@ TEST(PublishedRun, FlopsAreThoseOfThePapers) {
 
 // The name of a GPT counts one table, also if its head had one of its own.
 int64_t params_of(const PublishedRun& run) {
-  ModelSpec model = config_of(run).model;
+  ModelConfig model = config_of(run).model;
   model.tied_head = !run.model.is_llama();
   return num_params(with_defaults(model, 0));
 }

@@ -53,6 +53,7 @@ until_has '"ranks":3,"layout"' cat "$folder/apart/metrics.jsonl"
 for host in "${hosts[@]}"; do
   until_has "host $host +in use" "$trireme" status "$folder/apart"
 done
+reaches 150 apart  # all steps that are compared below
 "$trireme" stop "$folder/apart" >/dev/null
 wait $job
 [[ $? == 130 ]] || fail "exit code of the run whose hosts were apart"
