@@ -23,7 +23,7 @@ restarts() { grep -c '"event":"restart"' "$folder/$1/metrics.jsonl" 2>/dev/null;
 # until_has TEXT COMMAND...: waits until the output of the command has the text.
 until_has() {
   local text=$1 i
-  for ((i = 0; i < 1500; i++)); do
+  for ((i = 0; i < 3000; i++)); do  # at least a minute
     # No pipe: a command that has more to say when grep has found the text would count as failed.
     grep -qE "$text" <("${@:2}" 2>/dev/null) && return
     sleep 0.02
