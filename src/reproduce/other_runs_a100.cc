@@ -85,7 +85,8 @@ PublishedRun neox_run() {
                .heads = 64,
                .seq_len = 2048,
                .vocab_size = 50432,
-               .dropout = 0.0};
+               .dropout = 0.0,
+               .unties_head = true};
   run.parallel.tp = 2;
   run.parallel.pp = 4;
   run.parallel.dp = 12;

@@ -6,21 +6,24 @@
 namespace trireme {
 namespace {
 
-// Nemotron-4 has two matrices in its MLP and rotary positions; it is priced with learned ones.
+// Nemotron-4 has two matrices in its MLP, a head of its own, and rotary positions; it is priced
+// with learned ones.
 constexpr GptShape kNemotron4_15b{.layers = 32,
                                   .d_model = 6144,
                                   .heads = 48,
                                   .seq_len = 4096,
                                   .vocab_size = 256000,
                                   .dropout = 0.0,
-                                  .kv_heads = 8};
+                                  .kv_heads = 8,
+                                  .unties_head = true};
 constexpr GptShape kNemotron4_340b{.layers = 96,
                                    .d_model = 18432,
                                    .heads = 96,
                                    .seq_len = 4096,
                                    .vocab_size = 256000,
                                    .dropout = 0.0,
-                                   .kv_heads = 8};
+                                   .kv_heads = 8,
+                                   .unties_head = true};
 
 // NVIDIA/dgxc-benchmarking (commits 143b90d and 0b71cfd): llama3.1/README_8b, _70b and _405b.md,
 // nemotron/README_15b and _340b.md. Seconds of a step in bf16 with NeMo on DGX H100.

@@ -10,8 +10,8 @@
 namespace trireme {
 
 // A decoder of the GPT family as the papers state it: d_ff = 4 d_model, learned positions, a head
-// that shares the embedding's table. With d_ff it is a Llama: SwiGLU, rotary positions, kv_heads,
-// and a head with a table of its own.
+// that shares the embedding's table, unless it says otherwise. With d_ff it is a Llama: SwiGLU,
+// rotary positions, kv_heads, and a head with a table of its own.
 struct GptShape {
   int64_t layers = 0;
   int64_t d_model = 0;
@@ -22,7 +22,7 @@ struct GptShape {
   int64_t d_ff = 0;
   int64_t kv_heads = 0;
 
-  bool unties_head = false;  // of a GPT; a Llama always has a head of its own
+  bool unties_head = false;  // of a GPT
   bool is_llama() const { return d_ff > 0; }
 };
 
