@@ -21,7 +21,7 @@ struct GroupChoice {
   double scratch_bytes = 0.0;
 };
 
-// What a group may choose in a setting.
+// The choices that a group has in a setting.
 struct GroupChoices {
   std::vector<ChoiceCost> costs;     // [choice]
   std::vector<GroupChoice> choices;  // [choice]

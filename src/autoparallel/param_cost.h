@@ -8,8 +8,8 @@ namespace trireme {
 // What the parameters of a group cost a rank, beside the ops that read them.
 struct ParamCost {
   double state_bytes = 0.0;  // parameters, gradients and optimizer state
-  // Of a micro-batch: gathers of parameters and sums of gradients (StateSharding::Everything) that
-  // the group's own computation does not hide, and the part of them in F.
+  // In each micro-batch the rank gathers parameters and sums gradients (StateSharding::Everything).
+  // This is the time that the group's own computation does not hide, and the part of it in F.
   double gather_s = 0.0;
   double forward_gather_s = 0.0;
   double step_s = 0.0;  // of a step: sums of gradients and the update

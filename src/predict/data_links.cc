@@ -19,7 +19,7 @@ DataLinks::DataLinks(const RunPlan& plan, const RankPlan& rank, const Hardware& 
 
 std::vector<DataCollective> DataLinks::collectives(ActionKind kind, double sent_bytes) const {
   if (kind != ActionKind::ReduceGrad) return {{shards_, VectorMove::AllGather, sent_bytes}};
-  const double bytes = sent_bytes * grad_factor_;
+  const double bytes = grad_bytes(sent_bytes);
   return {{shards_, VectorMove::ReduceScatter, scattered_share_ * bytes},
           {replicas_, VectorMove::AllReduce, (1.0 - scattered_share_) * bytes}};
 }

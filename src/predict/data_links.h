@@ -25,6 +25,11 @@ class DataLinks {
   // The collectives of a ReduceGrad or Unshard in which our runtime sends so many bytes. Other
   // trainers may reduce gradients of another dtype.
   std::vector<DataCollective> collectives(ActionKind kind, double sent_bytes) const;
+  // The copies of a shard, or of all parameters, which sum it among each other.
+  const RankSpan& replicas() const { return replicas_; }
+  // The bytes of gradients that the trainer sends where our runtime sends so many. Other trainers
+  // may sum gradients of another dtype.
+  double grad_bytes(double sent_bytes) const { return sent_bytes * grad_factor_; }
   // Seconds of one of these, or of all, made by the communication thread.
   double seconds(const DataCollective& part) const;
   double seconds(ActionKind kind, double sent_bytes) const;

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "compile/collective_price.h"
+#include "predict/data_links.h"
 #include "predict/predict.h"
 
 namespace trireme {
@@ -15,20 +16,15 @@ double price_join(const RunPlan& plan, const RankPlan& rank, const Action& actio
   if (action.peer == at.pp) return 0.0;  // the other gradients are its own
   const AxisBytes sent =
       predict_traffic(plan, rank, std::span<const Action>(&action, 1), collective_bytes);
-  // Other trainers may sum gradients of another dtype.
-  const double factor =
-      double(hardware.practice.bytes_of_grad(plan.shape.grad)) / double(size_of(plan.shape.grad));
+  const DataLinks links(plan, rank, hardware);
   const RankSpan line = span_on(hardware, plan.mesh, MeshAxis::Pp, at.pp);
   const RankSpan pair{2, line.stride * std::abs(action.peer - at.pp), line.nodes};
   const bool is_by_bucket = action.kind == ActionKind::JoinDirections;
   const size_t sums = is_by_bucket ? rank.chunks[size_t(action.chunk)].buckets.size() : 1;
-  const RankSpan dp = span_on(hardware, plan.mesh, MeshAxis::Dp, at.pp);
-  const int64_t shards = rank.zero.level == 0 ? 1 : rank.zero.degree;
-  const RankSpan copies{plan.mesh.dp_at(at.pp) / shards, dp.stride * shards, dp.nodes};
   return vectors_s(hardware, pair, VectorMove::AllReduce,
-                   factor * double(bytes_on_axis(sent, "pp")), double(sums)) +
-         vectors_s(hardware, copies, VectorMove::AllGather,
-                   factor * double(bytes_on_axis(sent, "dp")));
+                   links.grad_bytes(double(bytes_on_axis(sent, "pp"))), double(sums)) +
+         vectors_s(hardware, links.replicas(), VectorMove::AllGather,
+                   links.grad_bytes(double(bytes_on_axis(sent, "dp"))));
 }
 
 }  // namespace

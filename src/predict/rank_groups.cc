@@ -17,9 +17,8 @@ int64_t sent_by_rank(const RankCollective& asked, CollectiveBytes& collective_by
 
 GroupPlace RankGroups::along(MeshAxis axis, int count, int step) const {
   const MeshCoords& at = rank_.coords;
-  const int coord = axis == MeshAxis::Tp ? at.tp : axis == MeshAxis::Cp ? at.cp : at.dp;
   const int64_t stride = span_of(mesh_, axis, at.pp).stride;
-  const int64_t index = coord / step % count;
+  const int64_t index = at.along(axis) / step % count;
   const int64_t own = position_of(mesh_, at);
   return {own - index * step * stride, {count, step * stride}, {}};
 }

@@ -25,7 +25,7 @@ class UnitTraffic {
   AxisCounts sent(const RankPlan& rank, const Action& action);
 
  private:
-  // Of one layer.
+  // The bytes that a rank sends to other cp ranks for one layer.
   struct ContextBytes {
     int64_t forward = 0, backward = 0;
   };

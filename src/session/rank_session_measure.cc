@@ -53,19 +53,20 @@ void RankSession::measure_machine() {
   const double on_host = ranks_on_host(plan_, options_.host);
   const double threads = on_host * plan_.num_threads, cores = options_.host.num_cores;
   // If the ranks of one host share cores, all ranks make the calls of those that do.
-  int64_t is_crowded = threads > cores ? 1 : 0;
-  world.all_reduce({&is_crowded, DType::I64, Shape{1}}, ReduceOp::Max);
-  if (is_crowded == 0 || is_first()) {
+  int64_t shares_cores = threads > cores ? 1 : 0;
+  world.all_reduce({&shares_cores, DType::I64, Shape{1}}, ReduceOp::Max);
+  const bool is_crowded = shares_cores != 0;
+  if (!is_crowded || is_first()) {
     Stream& stream = engine_.ctx().stream;
     const auto together = [&] {
-      if (is_crowded == 0) world.barrier();
+      if (!is_crowded) world.barrier();
     };
     together();
     measured_.peaks = measure_compute_ceilings(stream, choice_.isa);
     measured_.kernels = measure_run_kernels(*choice_.kernels, stream, kernel_sizes(plan_),
                                             measured_.peaks, together);
   }
-  if (is_crowded != 0) {
+  if (is_crowded) {
     world.barrier();
   } else {
     take_mean_of_ranks();
