@@ -8,7 +8,8 @@ namespace trireme {
 // Weighs what the workers of a team save their caller against how long it waits for them. Where
 // other processes use the cores, a worker may lose its core in the middle of a tile. If the waits
 // of 16 ms are more than two thirds of what was saved, the caller works alone for 16 ms and then
-// tries again; each time after twice as long, up to half a second, until help has paid.
+// tries again; each time after twice as long, up to half a second, until help has paid. Waits of
+// less than 1 ms are no reason: they may be those of a few calls whose workers had to wake up.
 class HelpBalance {
  public:
   bool pays(int64_t now_ns) const { return now_ns >= alone_until_ns_; }
@@ -23,7 +24,7 @@ class HelpBalance {
     waited_ns_ += waited_ns;
     const bool is_costly = waited_ns_ > saved_ns_ + kMostDebtNs;
     if (now_ns < period_end_ns_ && !is_costly) return;
-    if (3 * waited_ns_ > 2 * saved_ns_) {
+    if (waited_ns_ >= kLeastWaitNs && 3 * waited_ns_ > 2 * saved_ns_) {
       alone_until_ns_ = now_ns + alone_ns_;
       alone_ns_ = std::min(2 * alone_ns_, kLongestAloneNs);
     } else {
@@ -36,6 +37,7 @@ class HelpBalance {
  private:
   static constexpr int64_t kPeriodNs = 16'000'000;
   static constexpr int64_t kLongestAloneNs = 512'000'000;
+  static constexpr int64_t kLeastWaitNs = 1'000'000;
   static constexpr int64_t kMostDebtNs = 2'000'000;
 
   int64_t saved_ns_ = 0, waited_ns_ = 0;  // of this period

@@ -31,6 +31,14 @@ TEST(HelpBalance, HelpThatPaysIsAlwaysTaken) {
   }
 }
 
+TEST(HelpBalance, AFewJobsWhoseWorkersWakeUpAreNoReasonToWorkAlone) {
+  HelpBalance help;
+  for (int64_t now_ns = 0; now_ns < 1'000'000'000; now_ns += 8'000'000) {
+    EXPECT_TRUE(help.pays(now_ns)) << now_ns;
+    help.note(0, kJobNs, now_ns);
+  }
+}
+
 TEST(HelpBalance, HelpThatCostsIsTriedEverLessOften) {
   HelpBalance help;
   int64_t now_ns = 0;
