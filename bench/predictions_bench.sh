@@ -2,8 +2,11 @@
 # Predicted step times beside the measured ones, for the bench shapes on one rank and in layouts of
 # two, as a table in Markdown. A run predicts itself from what it measures when it starts. With
 # HARDWARE, a file that `trireme calibrate` has written, a second run of one step predicts from it.
+# Every layout runs TURNS times, one turn after the other. The table shows the run whose error is the
+# middle one, and the least and greatest error.
 #   bench/predictions_bench.sh BUILD_DIR [SHAPE...]
-# HARDWARE (none), LAYOUTS (all) and RUNS (a folder to keep) may be set in the environment.
+# HARDWARE (none), LAYOUTS (all), TURNS (3) and RUNS (a folder to keep) may be set in the
+# environment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 trireme=${1:-build/release}/trireme
@@ -12,6 +15,7 @@ shapes=("$@")
 [[ ${#shapes[@]} -gt 0 ]] ||
   shapes=(6x384-8x256 gpt2-124m-4x64 gpt2-124m-1x1024 nano-char-12x64 microgpt)
 read -ra layouts <<<"${LAYOUTS:-one dp2 tp2 pp2 cp2 zero3}"
+turns=${TURNS:-3}
 runs=${RUNS:-}
 [[ -z $runs ]] || mkdir -p "$runs"
 if [[ -z $runs ]]; then
@@ -58,7 +62,7 @@ steps_of() {
 # Prints a number of the top level of a file that a run has written.
 field() { sed -nE "s/^  \"$1\": ([^,]*),?\$/\1/p" "$2" | head -1; }
 milliseconds() { awk "BEGIN {printf \"%.4g ms\", 1e3 * $1}"; }
-error() { awk "BEGIN {printf \"%+.1f %%\", 100 * ($1 / $2 - 1)}"; }
+error() { awk "BEGIN {printf \"%+.1f\", 100 * ($1 / $2 - 1)}"; }
 
 # Trains SHAPE in LAYOUT for so many steps into a folder; the settings behind them are added.
 run() {  # SHAPE LAYOUT STEPS FOLDER KEY=VALUE...
@@ -68,31 +72,50 @@ run() {  # SHAPE LAYOUT STEPS FOLDER KEY=VALUE...
     >"$runs/log" 2>&1 || echo "$1 $2: $(tail -1 "$runs/log")" >&2
 }
 
+# Prints one line of numbers of a run: error, step measured and predicted, the step and its error
+# from a file ("-" without one), and the share of the cores that others took.
+row_of() {  # SHAPE LAYOUT FOLDER
+  local measured predicted others of_file=- error_of_file=-
+  run "$1" "$2" "$(steps_of "$1")" "$3"
+  [[ -e $3/summary.json ]] || return 0
+  measured=$(field step_s "$3/summary.json")
+  predicted=$(field step_s_predicted "$3/summary.json")
+  others=$(field cores_taken_by_others "$3/summary.json")
+  if [[ -n ${HARDWARE:-} ]]; then
+    run "$1" "$2" 1 "$3.file" "run.hardware=$HARDWARE"
+    of_file=$(field step_s "$3.file/plan.json")
+    error_of_file=$(error "$of_file" "$measured")
+  fi
+  echo "$(error "$predicted" "$measured") $measured $predicted $of_file $error_of_file $others"
+}
+
 echo "Predicted and measured steps, $(date -u +%Y-%m-%d)," \
   "$(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -1), $(nproc) cores," \
-  "commit $(git rev-parse --short HEAD 2>/dev/null || echo none)"
+  "commit $(git rev-parse --short HEAD 2>/dev/null || echo none), $turns turns"
 echo
-echo "| shape | layout | measured | predicted | error | with a file | error | taken by others |"
-echo "|---|---|---|---|---|---|---|---|"
+for ((turn = 1; turn <= turns; ++turn)); do
+  for shape in "${shapes[@]}"; do
+    for layout in "${layouts[@]}"; do
+      # A model of one layer has no two stages.
+      [[ $shape != microgpt || $layout != pp2 ]] || continue
+      row_of "$shape" "$layout" "$runs/$shape.$layout.$turn" >>"$runs/$shape.$layout.rows"
+    done
+  done
+done
+
+echo "| shape | layout | measured | predicted | error | of all turns | with a file | error |" \
+  "taken by others |"
+echo "|---|---|---|---|---|---|---|---|---|"
 for shape in "${shapes[@]}"; do
   for layout in "${layouts[@]}"; do
-    # A model of one layer has no two stages.
-    [[ $shape != microgpt || $layout != pp2 ]] || continue
-    folder=$runs/$shape.$layout
-    run "$shape" "$layout" "$(steps_of "$shape")" "$folder"
-    [[ -e $folder/summary.json ]] || continue
-    measured=$(field step_s "$folder/summary.json")
-    predicted=$(field step_s_predicted "$folder/summary.json")
-    of_file='-' error_of_file='-'
-    if [[ -n ${HARDWARE:-} ]]; then
-      run "$shape" "$layout" 1 "$folder.file" "run.hardware=$HARDWARE"
-      of_file=$(field step_s "$folder.file/plan.json")
-      error_of_file=$(error "$of_file" "$measured")
-      of_file=$(milliseconds "$of_file")
-    fi
-    others=$(field cores_taken_by_others "$folder/summary.json")
+    rows=$runs/$shape.$layout.rows
+    [[ -s $rows ]] || continue
+    sort -g "$rows" -o "$rows"
+    read -r middle measured predicted of_file error_of_file others \
+      <<<"$(sed -n "$((($(wc -l <"$rows") + 1) / 2))p" "$rows")"
+    [[ $of_file == - ]] || of_file=$(milliseconds "$of_file") error_of_file+=" %"
     echo "| $shape | $layout | $(milliseconds "$measured") | $(milliseconds "$predicted") |" \
-      "$(error "$predicted" "$measured") | $of_file | $error_of_file |" \
-      "$(awk "BEGIN {printf \"%.0f %%\", 100 * $others}") |"
+      "$middle % | $(head -1 "$rows" | cut -d" " -f1) to $(tail -1 "$rows" | cut -d" " -f1) % |" \
+      "$of_file | $error_of_file | $(awk "BEGIN {printf \"%.0f %%\", 100 * $others}") |"
   done
 done

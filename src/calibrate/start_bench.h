@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -15,7 +14,7 @@ namespace trireme {
 // Times the calls of several rounds, in each of which the same calls follow each other. Others that
 // take a core for a while disturb one round of three, and the middle one counts.
 struct StartBench {
-  static constexpr double kRoundSeconds = 0.0015;  // of one call
+  static constexpr double kRoundSeconds = 0.004;  // of one call
   static constexpr int kLeastCalls = 2;
   static constexpr double kBatchSeconds = 5e-5;  // shorter times are those of several calls
 
@@ -35,8 +34,8 @@ struct StartBench {
     return lower_median(rounds);
   }
 
-  // The lower quartile of the calls, so that a rank that is disturbed now and then does not count,
-  // nor one that begins before the others. All ranks measure for the same time.
+  // The mean of the calls: a step takes the sum of many, the slow ones among them. All ranks
+  // measure for the same time.
   template <typename Call>
   double seconds_in_round(Call&& call) const {
     const auto now_s = [] { return double(monotonic_ns()) * 1e-9; };
@@ -45,13 +44,15 @@ struct StartBench {
     const double begin_s = now_s();
     call();
     const int batch = int(std::clamp(kBatchSeconds / std::max(now_s() - begin_s, 1e-9), 1.0, 1e4));
-    std::vector<double> calls;
-    while (now_s() - begin_s < kRoundSeconds || int(calls.size()) < kLeastCalls) {
-      const double call_s = now_s();
+    const double first_s = now_s();
+    double end_s = first_s;
+    int calls = 0;
+    while (end_s - begin_s < kRoundSeconds || calls < kLeastCalls * batch) {
       for (int i = 0; i < batch; ++i) call();
-      calls.push_back((now_s() - call_s) / batch);
+      calls += batch;
+      end_s = now_s();
     }
-    return lower_quartile(std::move(calls));
+    return (end_s - first_s) / calls;
   }
 };
 
