@@ -33,6 +33,7 @@ struct WorldOptions {
   double progress_timeout_s = 300.0;
   // Simulated nodes, between which no memory is shared; nullopt: the nodes are the hosts.
   std::optional<NodeMap> nodes = {};
+  int threads_per_rank = 1;  // that compute
   // The costs by which Algorithm::Auto decides.
   CommCost cost;
   // The caller counts the signals that ask this process to stop. May be null.
@@ -92,6 +93,8 @@ class Backend {
 
   // True if any thread of the rank may drive transfers; false if only its communication thread may.
   virtual bool caller_drives() const = 0;
+  // False if the communication thread must share a core with threads of ranks that compute.
+  virtual bool has_core_for_thread() const { return true; }
   // Starts the communication thread, which runs `body`. MPI already has one, which has initialised
   // MPI.
   virtual std::thread start_thread(std::function<void()> body) {

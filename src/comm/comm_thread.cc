@@ -10,9 +10,13 @@
 namespace trireme {
 namespace {
 constexpr size_t kPooledOperations = 64;
-}
+// Beside calling threads that drive.
+constexpr int64_t kLookEveryNs = 1'000'000, kDozeNs = 100'000'000;
+constexpr int kLooksBeforeDoze = 10;
+}  // namespace
 
-CommThread::CommThread(Backend& backend) : backend_(backend) {
+CommThread::CommThread(Backend& backend)
+    : backend_(backend), callers_drive_(backend.caller_drives() && !backend.has_core_for_thread()) {
   pool_.reserve(kPooledOperations);
   free_.reserve(kPooledOperations);
   submitted_.reserve(kPooledOperations);
@@ -58,15 +62,48 @@ void CommThread::submit(Operation* operation) {
     submitted_.push_back(operation);
   }
   num_submitted_.fetch_add(1, std::memory_order_seq_cst);
-  backend_.wake_thread();
+  if (!callers_drive_) return backend_.wake_thread();
+  if (dozes_.load(std::memory_order_seq_cst)) backend_.wake_thread();
+  // Whoever has the seat looks for submissions when it has driven.
+  const std::unique_lock seat(seat_, std::try_to_lock);
+  if (seat) drive();
 }
 
-void CommThread::take_submissions() {
-  if (num_submitted_.load(std::memory_order_seq_cst) == 0) return;
+void CommThread::drive_in_caller() {
+  if (!callers_drive_) return;
+  if (num_active_.load(std::memory_order_acquire) == 0 &&
+      num_submitted_.load(std::memory_order_seq_cst) == 0) {
+    return;
+  }
+  drive_with_seat();
+}
+
+CommThread::Look CommThread::drive_with_seat() {
+  const std::lock_guard seat(seat_);
+  return drive();
+}
+
+CommThread::Look CommThread::drive() {
+  Look look;
+  do {
+    look.has_changed |= take_submissions();
+    look.has_changed |= drive_active();
+  } while (num_submitted_.load(std::memory_order_seq_cst) != 0);
+  look.num_active = active_.size();
+  look.moves_messages = std::any_of(active_.begin(), active_.end(), [](const Operation* operation) {
+    return operation->way == Operation::Way::Messages;
+  });
+  num_active_.store(look.num_active, std::memory_order_release);
+  return look;
+}
+
+bool CommThread::take_submissions() {
+  if (num_submitted_.load(std::memory_order_seq_cst) == 0) return false;
   const std::lock_guard lock(mutex_);
   num_submitted_.fetch_sub(int(submitted_.size()), std::memory_order_relaxed);
   active_.insert(active_.end(), submitted_.begin(), submitted_.end());
   submitted_.clear();
+  return true;
 }
 
 void CommThread::end(Operation& operation) {
@@ -116,30 +153,40 @@ bool CommThread::drive_active() {
   return num_ended > 0;
 }
 
-void CommThread::nap(int idle_polls) {
-  Fabric& fabric = backend_.fabric();
-  const bool moves_messages = std::any_of(
-      active_.begin(), active_.end(),
-      [](const Operation* operation) { return operation->way == Operation::Way::Messages; });
-  if (idle_polls < backend_.polls(moves_messages)) {
+void CommThread::nap(int idle_polls, const Look& look) {
+  if (callers_drive_) return nap_beside_callers(idle_polls);
+  if (idle_polls < backend_.polls(look.moves_messages)) {
     __builtin_ia32_pause();
     return;
   }
-  RankCell& cell = fabric.cell(backend_.rank());
-  Doorbell& bell = active_.empty() ? cell.own_bell : cell.bell;
+  RankCell& cell = backend_.fabric().cell(backend_.rank());
+  Doorbell& bell = look.num_active == 0 ? cell.own_bell : cell.bell;
   const uint32_t seen = Fabric::announce_sleep(bell);
-  const size_t before = active_.size();
-  take_submissions();
   // If an operation has ended, the next one of its group has not been driven yet.
-  const bool one_ended = drive_active();
-  if (one_ended || active_.size() != before || leaving_.load(std::memory_order_seq_cst)) {
+  if (drive_with_seat().has_changed || leaving_.load(std::memory_order_seq_cst)) {
     Fabric::cancel_sleep(bell);
     return;
   }
   std::atomic<int64_t>& looked_ns = cell.looked_ns[1];
   looked_ns.store(0, std::memory_order_relaxed);
-  backend_.sleep(bell, seen, moves_messages);
+  backend_.sleep(bell, seen, look.moves_messages);
   looked_ns.store(steady_now_ns(), std::memory_order_relaxed);
+}
+
+void CommThread::nap_beside_callers(int idle_polls) {
+  RankCell& cell = backend_.fabric().cell(backend_.rank());
+  const bool dozes = idle_polls > kLooksBeforeDoze;
+  dozes_.store(dozes, std::memory_order_seq_cst);
+  const uint32_t seen = Fabric::announce_sleep(cell.own_bell);
+  if (num_submitted_.load(std::memory_order_seq_cst) != 0 ||
+      leaving_.load(std::memory_order_seq_cst)) {
+    Fabric::cancel_sleep(cell.own_bell);
+  } else {
+    cell.looked_ns[1].store(0, std::memory_order_relaxed);
+    Fabric::sleep(cell.own_bell, seen, dozes ? kDozeNs : kLookEveryNs);
+    cell.looked_ns[1].store(steady_now_ns(), std::memory_order_relaxed);
+  }
+  dozes_.store(false, std::memory_order_relaxed);
 }
 
 void CommThread::live() {
@@ -147,14 +194,16 @@ void CommThread::live() {
   std::atomic<int64_t>& looked_ns = backend_.fabric().cell(backend_.rank()).looked_ns[1];
   looked_ns.store(steady_now_ns(), std::memory_order_relaxed);
   int idle_polls = 0;
-  while (!leaving_.load(std::memory_order_acquire) || !active_.empty() ||
-         num_submitted_.load(std::memory_order_acquire) != 0) {
-    const size_t before = active_.size();
-    take_submissions();
-    drive_active();
+  while (true) {
+    const Look look = drive_with_seat();
     backend_.poll();
-    idle_polls = active_.size() == before ? idle_polls + 1 : 0;
-    nap(idle_polls);
+    if (leaving_.load(std::memory_order_acquire) && look.num_active == 0 &&
+        num_submitted_.load(std::memory_order_acquire) == 0) {
+      break;
+    }
+    const bool is_idle = callers_drive_ ? look.num_active == 0 : !look.has_changed;
+    idle_polls = is_idle ? idle_polls + 1 : 0;
+    nap(idle_polls, look);
   }
   backend_.leave_thread();
   looked_ns.store(0, std::memory_order_relaxed);

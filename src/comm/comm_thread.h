@@ -14,6 +14,11 @@ namespace trireme {
 // The communication thread of one rank drives the active operations, so that transfers make
 // progress while the rank computes. Operations of one group run in the order of their calls. The
 // thread starts with the first operation, or at once if the backend needs it.
+//
+// Where this thread has no core of its own, waking it for every transfer would cost more than the
+// transfer. There the calling threads drive: a call begins the operation, and whoever waits goes on
+// with all of them. The communication thread only looks every millisecond, for ranks that compute
+// for a long time while others wait for them.
 class CommThread {
  public:
   explicit CommThread(Backend& backend);
@@ -26,22 +31,41 @@ class CommThread {
   void submit(Operation* operation);
   void ensure_started();
 
+  // True if a calling thread that waits drives the operations.
+  bool callers_drive() const { return callers_drive_; }
+  // For a calling thread that waits: drives all active operations as far as possible now.
+  void drive_in_caller();
+
  private:
+  // The active operations after all were driven once.
+  struct Look {
+    size_t num_active = 0;
+    bool has_changed = false;  // one has begun or ended
+    bool moves_messages = false;
+  };
+
   void live();
-  bool drive_active();  // true if an operation has ended
-  void take_submissions();
+  Look drive();             // the caller has the seat
+  Look drive_with_seat();   // waits for it
+  bool drive_active();      // true if an operation has ended
+  bool take_submissions();  // true if there are some
   [[noreturn]] void give_up_on(int peer, Operation& operation);
   void end(Operation& operation);
-  void nap(int idle_polls);
+  void nap(int idle_polls, const Look& look);
+  void nap_beside_callers(int idle_polls);
 
   Backend& backend_;
+  const bool callers_drive_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Operation>> pool_;  // all operations, in use or not
   std::vector<Operation*> free_;
   std::vector<Operation*> submitted_;
   std::atomic<int> num_submitted_{0};
-  std::vector<Operation*> active_;  // used only by the thread; in order of submission
-  uint64_t pass_ = 0;
+  std::mutex seat_;                 // of the thread that drives
+  std::vector<Operation*> active_;  // in order of submission; with the seat
+  uint64_t pass_ = 0;               // with the seat
+  std::atomic<size_t> num_active_{0};
+  std::atomic<bool> dozes_{false};  // the communication thread does not look every millisecond
   std::atomic<bool> leaving_{false};
   std::thread thread_;
 };

@@ -167,7 +167,12 @@ void GroupDriver::run_prepared(Operation& operation) {
   const int64_t begin_ns = steady_now_ns();
   try {
     context_.waiter.until(
-        {operation.signature, members()}, [&] { return operation.advance(); },
+        {operation.signature, members()},
+        [&] {
+          if (operation.advance()) return true;
+          context_.thread.drive_in_caller();  // a peer may wait for one of them first
+          return false;
+        },
         [&] { return operation.waiting_for.load(std::memory_order_relaxed); });
     count_waited(steady_now_ns() - begin_ns);
   } catch (...) {

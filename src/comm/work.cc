@@ -49,15 +49,20 @@ namespace {
 
 // Returns once the communication thread no longer uses the operation.
 void wait_until_done(RankContext& context, Operation& operation, int64_t timeout_ns) {
-  // Few spins: the communication thread moves the data and often needs the core of this caller.
-  constexpr int kSpins = 20;
+  // Few spins where the communication thread moves the data: it may need the core of this caller.
+  CommThread& thread = context.thread;
+  const int spins = thread.callers_drive() ? context.backend.spins() : 20;
   const int64_t begin_ns = steady_now_ns();
   Waiter waiter(context.backend.fabric(), context.backend.rank(), context.page,
-                {.spins = kSpins, .timeout_ns = timeout_ns});
+                {.spins = spins, .timeout_ns = timeout_ns});
   try {
     waiter.until(
-        {operation.signature, operation.driver->members(), /*polls_messages=*/false},
-        [&] { return operation.done.load(std::memory_order_seq_cst); },
+        {operation.signature, operation.driver->members(), thread.callers_drive()},
+        [&] {
+          if (operation.done.load(std::memory_order_seq_cst)) return true;
+          thread.drive_in_caller();
+          return operation.done.load(std::memory_order_seq_cst);
+        },
         [&] { return operation.waiting_for.load(std::memory_order_relaxed); });
   } catch (...) {  // all ranks are aborted, so the communication thread cancels the operation
     while (!operation.done.load(std::memory_order_acquire)) {
@@ -89,6 +94,7 @@ void Work::wait_for(RankContext& context, Operation& operation) {
 
 bool Work::test() {
   if (operation_ == nullptr) return true;
+  if (!operation_->done.load(std::memory_order_seq_cst)) context_->thread.drive_in_caller();
   if (!operation_->done.load(std::memory_order_seq_cst)) return false;
   finish();
   return true;

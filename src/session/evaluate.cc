@@ -81,6 +81,7 @@ Result<EvalResult> evaluate_checkpoint(const EvaluationRequest& request) {
   };
   const WorldOptions options{.timeout_s = config.run.comm_timeout_s,
                              .progress_timeout_s = config.checkpoint.timeout_s,
+                             .threads_per_rank = plan.num_threads,
                              .cost = comm_cost(plan)};
   try {
     if (config.run.backend == BackendChoice::Mpi) {

@@ -36,6 +36,7 @@ Status check_launched(const SessionOptions& options) {
 WorldOptions world_options(const SessionOptions& options, const RunPlan& plan) {
   return {.timeout_s = options.config.run.comm_timeout_s,
           .progress_timeout_s = options.config.checkpoint.timeout_s,
+          .threads_per_rank = plan.num_threads,
           .cost = comm_cost(plan),
           .stop_signals = &options.stop_signals,
           .on_hang = options.on_hang,

@@ -48,7 +48,9 @@ LocalBackend::LocalBackend(LocalHost& host, int rank, Progress* shown)
     : host_(host), rank_(rank), shown_(shown) {
   // If ranks share cores, a spinning rank takes the core from the rank that it waits for.
   const int cores = int(std::thread::hardware_concurrency());
-  spins_ = host.fabric().size() <= cores ? 4000 : 50;
+  const int ranks = host.fabric().size();
+  spins_ = ranks <= cores ? 4000 : 50;
+  has_core_for_thread_ = ranks * (host.options().threads_per_rank + 1) <= cores;
 }
 
 std::unique_ptr<Transport> LocalBackend::connect(const GroupShape& shape) {

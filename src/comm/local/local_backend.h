@@ -51,11 +51,13 @@ class LocalBackend : public Backend {
   std::optional<SharedView> view(const GroupShape& shape) override;
   std::unique_ptr<SharedMemory> allocate_shared(int64_t bytes) override;
   bool caller_drives() const override { return true; }
+  bool has_core_for_thread() const override { return has_core_for_thread_; }
 
  private:
   LocalHost& host_;
   int rank_;
   int spins_;
+  bool has_core_for_thread_;
   Progress* shown_;
 };
 
