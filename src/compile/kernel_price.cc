@@ -13,9 +13,24 @@ double price_operations(double operations, const Hardware& hardware) {
   return operations / (hardware.fp32_flops * hardware.vector_share / 2.0);
 }
 
+// Scores of a ring, in whole tiles of keys. The own keys are seen causally. Of the keys of another
+// rank, either all queries see one half, or one half of the queries sees all (nn/ring_pairs.h).
+double ring_scores_in_tiles(const AttentionWork& work, int64_t tile) {
+  const auto whole = [&](int64_t count) { return double(round_up(count, tile)); };
+  const int64_t local = work.queries, half = work.queries / 2;
+  const double tiles = whole(local) / double(tile);
+  const double own =
+      double(local) * 0.5 * AttentionWork::twice_the_mean(tiles, tiles) * double(tile);
+  const double others = 0.5 * (double(local) * whole(half) + double(half) * whole(local));
+  return double(work.sequences) * double(work.heads) * (own + double(work.ring - 1) * others);
+}
+
 // Scores of the forward pass, for every query in whole tiles of keys. Tiles that the causal mask
 // cuts are computed whole.
 double scores_in_tiles(const AttentionWork& work, int64_t tile) {
+  if (work.ring > 1 && work.window == 0 && work.document_keys == 0.0) {
+    return ring_scores_in_tiles(work, tile);
+  }
   const auto whole = [&](int64_t count) { return double(round_up(count, tile)); };
   // A window begins and ends inside tiles, so it may touch one more tile than it fills.
   const double tiles = whole(work.keys) / double(tile);
@@ -61,6 +76,12 @@ double price_attention_in_tiles(const AttentionWork& work, DType compute,
   const double flops = 2.0 * scores * double(work.head_dim + work.out_dim());
   return flops / (hardware.peak_flops(compute) * hardware.attention_share) +
          price_operations(scores * VectorOperations::kAttentionScore, hardware);
+}
+
+// Kernels of one pass. Beside each call of attention for the keys of another rank, F merges the
+// outputs, and B copies statistics and adds to both gradients.
+double ring_calls(const AttentionWork& work, bool is_backward) {
+  return 1.0 + double((work.ring - 1) * work.sequences) * (is_backward ? 4.0 : 2.0);
 }
 
 // Numbers of the results of one product call, those included whose multiprocessors idle: every
@@ -150,7 +171,8 @@ double price_fused_attention(const AttentionWork& work, double factor, DType com
     const double moving_s = hardware.is_processor()
                                 ? fused_attention_bytes(work, compute) / hardware.matmul_bytes_per_s
                                 : 0.0;
-    return factor * (tiles_s + moving_s) + hardware.launch_s;
+    return factor * (tiles_s + double(work.ring) * moving_s) +
+           ring_calls(work, factor > 1.0) * hardware.launch_s;
   }
   const bool is_backward = factor > 1.0;
   const double flops =

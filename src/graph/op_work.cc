@@ -313,9 +313,11 @@ class WorkLister {
 
   AttentionWork attention() const {
     // All-to-all gives a rank every token of some heads instead; the work is the same.
-    return {shape_.micro_sequences, shard_.heads,     shard_.kv_heads,   shard_.local_len(),
-            shard_.seq_len,         shard_.key_dim(), shard_.v_head_dim, shard_.most_seen_keys(),
-            shape_.document_keys};
+    const bool is_ring = context_strategy(shape_) == ContextStrategy::Ring;
+    return {
+        shape_.micro_sequences, shard_.heads,           shard_.kv_heads,   shard_.local_len(),
+        shard_.seq_len,         shard_.key_dim(),       shard_.v_head_dim, shard_.most_seen_keys(),
+        shape_.document_keys,   is_ring ? shape_.cp : 1};
   }
 
   // The indices of all keys that are chosen.
