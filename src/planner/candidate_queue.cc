@@ -114,6 +114,15 @@ std::vector<LayerExchange> CandidateQueue::allowed_exchanges(const Mesh& mesh,
 bool CandidateQueue::is_searched(const LayoutChoice& layout) const {
   const LayoutSpace& space = task_.space;
   if (space.micro_sequences && layout.micro_sequences != *space.micro_sequences) return false;
+  const auto is_like = [&](LayoutChoice other) {
+    other.mesh.order = layout.mesh.order;
+    other.recompute = layout.recompute;
+    other.exchange = layout.exchange;
+    other.transfers = layout.transfers;
+    return other == layout;
+  };
+  if (!space.like.empty() && std::none_of(space.like.begin(), space.like.end(), is_like))
+    return false;
   return std::count(space.zero_levels.begin(), space.zero_levels.end(), layout.zero) > 0;
 }
 

@@ -29,6 +29,9 @@ struct LayoutSpace {
   // If set, only this exchange is tried, and only micro-batches of this size.
   std::optional<LayerExchange> exchange = {};
   std::optional<int64_t> micro_sequences = {};
+  // If not empty, only layouts that differ from one of these in recomputation, exchange or way
+  // alone.
+  std::vector<LayoutChoice> like = {};
   // If no layout fits, the error says what the smallest one needs and what would make it fit.
   bool names_remedy = true;
 };

@@ -194,6 +194,43 @@ TEST(SearchLayout, WithFitEveryLayoutHasTheCheapestValuesForItsMemory) {
   }
 }
 
+double step_of(const RunConfig& config, const Hardware& hardware) {
+  RunPlan plan = make_plan(config, {}).value();
+  double step_s = 0.0;
+  for (const StepTimes& time : predict_stages(plan, hardware)) {
+    step_s = std::max(step_s, time.step);
+  }
+  return step_s;
+}
+
+TEST(SearchLayout, NoLayoutThatItFindsIsFasterWithTheCheapestValues) {
+  RunConfig config = small_run(ModelFamily::Gpt2, 4);
+  config.model.seq_len = 64;
+  const Hardware hardware = two_nodes();
+  int num_fitting = 0;
+  const int64_t most = search_layout(config, {}, hardware, 2, 1)->best.front().arena_bytes;
+  for (const double share : {0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9}) {
+    config.memory.limit_bytes = int64_t(share * double(most));
+    const Result<LayoutSearch> found = search_layout(config, {}, hardware, 2, 5);
+    if (!found.ok()) continue;
+    for (const PricedLayout& priced : found->best) {
+      LayoutChoice fitting = priced.layout;
+      fitting.recompute = Recompute::Fit;
+      RunConfig with_fit = with_layout(config, fitting);
+      with_fit.batch.global_sequences = found->global_sequences;
+      const bool is_found =
+          std::any_of(found->best.begin(), found->best.end(), [&](const PricedLayout& other) {
+            LayoutChoice layout = other.layout;
+            layout.recompute = Recompute::Fit;
+            return layout == fitting && other.time.step <= step_of(with_fit, hardware) * 1.000001;
+          });
+      EXPECT_TRUE(is_found) << describe(priced.layout) << " in " << config.memory.limit_bytes;
+      num_fitting += priced.layout.recompute == Recompute::Fit ? 1 : 0;
+    }
+  }
+  EXPECT_GT(num_fitting, 0);
+}
+
 // On two ranks of one process tp calls the other rank in every layer of every micro-batch, dp only
 // once per step.
 TEST(SearchLayout, CallsThatCostMoreThanTheirBytesMakeDpFasterThanTp) {
