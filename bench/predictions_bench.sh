@@ -2,8 +2,8 @@
 # Predicted step times beside the measured ones, for the bench shapes on one rank and in layouts of
 # two, as a table in Markdown. A run predicts itself from what it measures when it starts. With
 # HARDWARE, a file that `trireme calibrate` has written, a second run of one step predicts from it.
-# Every layout runs TURNS times, one turn after the other. The table shows the run whose error is the
-# middle one, and the least and greatest error.
+# Every layout runs TURNS times, one turn after the other. The table shows the run whose error is
+# the middle one, and the least and greatest error.
 #   bench/predictions_bench.sh BUILD_DIR [SHAPE...]
 # HARDWARE (none), LAYOUTS (all), TURNS (3) and RUNS (a folder to keep) may be set in the
 # environment.
