@@ -15,15 +15,14 @@ constexpr int kFitEvaluations = 300;
 // Numbers that are below all that is measured. A fit multiplies its start, so it cannot begin at 0.
 constexpr double kLeastTime_s = 1e-7;
 constexpr double kShortestTime_s = 1e-9;  // what is shorter takes no time
-constexpr double kLeastDepth = 1.0;
 constexpr double kUsualBytesPerS = 1e9;
 
+// Eight numbers in all.
 constexpr FreeNumber kMemoryNumbers[] = {
     {"device.memory_share", [](Hardware& h) { return &h.memory_share; }, 1.0},
     {"device.launch_s", [](Hardware& h) { return &h.launch_s; }, 1.0}};
 constexpr FreeNumber kProductNumbers[] = {
     {"device.matmul_share", [](Hardware& h) { return &h.matmul_share; }, 1.0},
-    {"device.matmul_depth", [](Hardware& h) { return &h.matmul_depth; }, 1e6},
     {"device.matmul_bytes_per_s", [](Hardware& h) { return &h.matmul_bytes_per_s; }}};
 constexpr FreeNumber kAttentionNumbers[] = {
     {"device.attention_share", [](Hardware& h) { return &h.attention_share; }, 1.0}};
@@ -33,7 +32,6 @@ constexpr FreeNumber kVectorNumbers[] = {
 constexpr FreeNumber kLaunchNumbers[] = {
     {"device.launch_s", [](Hardware& h) { return &h.launch_s; }, 1.0}};
 constexpr FreeNumber kLinkNumbers[] = {
-    {"device.collective_s", [](Hardware& h) { return &h.collective_s; }, 1.0},
     {"latency_s", [](Hardware& h) { return &h.tiers.front().link.latency_s; }},
     {"bytes_per_s", [](Hardware& h) { return &h.tiers.front().link.bytes_per_s; }}};
 
@@ -74,7 +72,6 @@ Hardware fit_kernels(Hardware start, const MeasuredOperators& measured) {
   begin_launch();
   if (!measured.kernels.empty()) fit(kMemoryNumbers, {group_of(measured.kernels)});
   if (!measured.products.empty()) {
-    start.matmul_depth = std::max(start.matmul_depth, kLeastDepth);
     fit(kProductNumbers, {group_of(fp32), group_of(bf16)});
   }
   if (!measured.vectors.empty()) fit(kVectorNumbers, {group_of(measured.vectors)});
@@ -159,14 +156,11 @@ Hardware fit_operators(Hardware start, const MeasuredOperators& measured) {
   if (has_kernels) start = fit_kernels(start, measured);
   if (!measured.collectives.empty() || !measured.messages.empty()) {
     if (start.tiers.empty()) start.set_nodes(0, {kLeastTime_s, kUsualBytesPerS});
-    at_least(start.collective_s, kLeastTime_s);
     at_least(start.tiers.front().link.latency_s, kLeastTime_s);
     start = fit_curve(start, kLinkNumbers,
                       {group_of(measured.collectives), group_of(measured.messages)});
   }
-  for (double* seconds : {&start.launch_s, &start.collective_s}) {
-    if (*seconds < kShortestTime_s) *seconds = 0.0;
-  }
+  if (start.launch_s < kShortestTime_s) start.launch_s = 0.0;
   return start;
 }
 

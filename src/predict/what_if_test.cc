@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 
+#include "base/clock.h"
 #include "planner/make_plan.h"
 #include "planner/small_run_fixture.h"
 
@@ -106,7 +106,7 @@ TEST(WhatIf, RefusesWhatCannotBeDisturbed) {
   EXPECT_NE(apart.error().message.find("parallel.staleness"), std::string::npos);
 }
 
-// On top of planning, on one core.
+// On top of planning. Others may take the core meanwhile, so the time of the thread counts.
 TEST(WhatIf, DisturbsTwentyFourThousandRanksWithinASecond) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a figure of the release build";
@@ -119,13 +119,13 @@ TEST(WhatIf, DisturbsTwentyFourThousandRanksWithinASecond) {
   config.parallel.zero = 1;
   config.batch.global_sequences = 16 * 192;
   const RunPlan plan = make_plan(config, {}).value();
-  const auto begin = std::chrono::steady_clock::now();
+  const int64_t begin_ns = thread_cpu_ns();
   const WhatIf result =
       what_if(plan, two_nodes(), {.ranks = {{20000, 1.3}}, .jitter = {.sigma = 0.05}}).value();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const double took_s = 1e-9 * double(thread_cpu_ns() - begin_ns);
   EXPECT_EQ(result.step->ranks().size(), 24576u);
-  EXPECT_LT(took.count(), 5.0);  // a second on an idle machine
-  RecordProperty("seconds", std::to_string(took.count()));
+  EXPECT_LT(took_s, 1.0);
+  RecordProperty("seconds", std::to_string(took_s));
 }
 
 }  // namespace
