@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "kernels/kernel_table.h"
@@ -226,6 +227,32 @@ TEST(Matmul, ALargeProductOfSmallIntegersIsExact) {
       });
       if (testing::Test::HasFatalFailure()) return;
     }
+  }
+}
+
+// The first result is aligned and written past the caches, the second is not.
+TEST(Matmul, AGradientHasTheSameBitsPastTheCaches) {
+  const MatmulShape shape{1024, 516, 9};
+  TestStream one(1), four(4);
+  for (DType dtype : kDTypes) {
+    Operands operands(MatmulForm::TN, dtype, DType::F32, shape);
+    for_every_isa([&](const KernelTable& kernels) {
+      RandomMatrix want = operands.c;
+      kernels.matmul(one.stream, operands.plain(want));
+      for (TestStream* threads : {&one, &four}) {
+        const Tensor aligned(DType::F32, Shape{shape.rows, 528});
+        MatmulArgs args = operands.plain(want);
+        args.c = cols_of(matrix(aligned), 0, shape.cols);
+        kernels.matmul(threads->stream, args);
+        for (int64_t row = 0; row < shape.rows; ++row) {
+          ASSERT_EQ(std::memcmp(args.c.row<float>(row), want.ref().row<float>(row),
+                                size_t(shape.cols) * sizeof(float)),
+                    0)
+              << row;
+        }
+      }
+    });
+    if (testing::Test::HasFatalFailure()) return;
   }
 }
 

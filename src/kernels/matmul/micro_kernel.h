@@ -47,15 +47,18 @@ struct TileProduct {
   int64_t c_stride = 0;
   int64_t num_steps = 0;
   bool accumulate = false;  // false: c counts as zero and is not read
+  bool streams = false;     // c is written past the caches; its rows are 64-byte aligned
 };
 
 #if defined(__AVX512F__)
 TRIREME_INLINE Register load_register(const float* p) { return _mm512_loadu_ps(p); }
 TRIREME_INLINE void store_register(float* p, Register x) { _mm512_storeu_ps(p, x); }
+TRIREME_INLINE void stream_register(float* p, Register x) { _mm512_stream_ps(p, x); }
 TRIREME_INLINE Register zero_register() { return _mm512_setzero_ps(); }
 #else
 TRIREME_INLINE Register load_register(const float* p) { return _mm256_loadu_ps(p); }
 TRIREME_INLINE void store_register(float* p, Register x) { _mm256_storeu_ps(p, x); }
+TRIREME_INLINE void stream_register(float* p, Register x) { _mm256_stream_ps(p, x); }
 TRIREME_INLINE Register zero_register() { return _mm256_setzero_ps(); }
 #endif
 
@@ -114,6 +117,15 @@ template <typename U, int kRows, int kRegisters>
         sum[r][v] = multiply_add<U>(sum[r][v], a_step, b_step[v]);
       }
     }
+  }
+  if (t.streams) {
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kRegisters; ++v)
+        stream_register(t.c + r * t.c_stride + v * kRegisterLanes, sum[r][v]);
+    }
+    return;
   }
 #pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {

@@ -105,6 +105,16 @@ RowsOfA Product<T, Patches>::rows_of_a(const Block& block, const Workspace& ws) 
   return a;
 }
 
+// A gradient of weights that is larger than a core's caches is next read by the update, long after
+// this product. Written past the caches, it need not be read into them first.
+constexpr int64_t kLeastStreamed = int64_t{1} << 19;  // numbers
+TRIREME_INLINE bool streams_result(const MatmulArgs& args) {
+  const auto begin = reinterpret_cast<uintptr_t>(args.c.data);
+  return args.form == MatmulForm::TN && args.write == Write::Overwrite && sums_in_c(args) &&
+         args.c.rows * args.c.cols >= kLeastStreamed && args.c.stride % kLanes == 0 &&
+         begin % (kLanes * sizeof(float)) == 0;
+}
+
 // Prefetches what the next group reads and writes in c, so that its first loads do not wait.
 TRIREME_INLINE void prefetch_next_sums(const float* c, int64_t stride) {
   for (int64_t r = 0; r < kGroupRows; ++r) {
@@ -142,7 +152,8 @@ void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, in
     t.c_stride = whole_k ? kPanelCols : tiling.tile_cols;
     if (is_first && t.accumulate) load_sums(args, group, t.c, t.c_stride);
   }
-  if (in_c) prefetch_next_sums(t.c + group.rows * t.c_stride, t.c_stride);
+  t.streams = in_c && is_first && is_last && streams_result(args);
+  if (in_c && !t.streams) prefetch_next_sums(t.c + group.rows * t.c_stride, t.c_stride);
   if (a.segments != nullptr) {
     segment_product_for<U>(group.rows, group.cols)({.rows = a.segments,
                                                     .num_segments = a.num_segments,
@@ -154,7 +165,7 @@ void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, in
   } else {
     tile_product_for<U>(group.rows, group.cols)(t);
   }
-  if (a.odd != nullptr) {
+  if (a.odd != nullptr) {  // never in the form TN
     uint32_t last[kGroupRows];
     for (int64_t r = 0; r < group.rows; ++r) last[r] = a.odd[r * a.odd_stride].bits;
     t.b = static_cast<const uint32_t*>(t.b) + t.num_steps * kPanelCols;
@@ -187,6 +198,7 @@ void Product<T, Patches>::multiply_rows(const Block& block, const Workspace& ws)
       multiply_group(group, group_a, panel, ws);
     }
   }
+  if (streams_result(args)) _mm_sfence();  // before other threads may read it
 }
 
 template <typename T, typename Patches>

@@ -100,6 +100,23 @@ TRIREME_INLINE AdamWVectors updated(const AdamWConstants& k, F32x16 grad, const 
   return {fma(k.minus_lr, fma(k.weight_decay, x.master, step), x.master), m, v};
 }
 
+// The parameters of a tensor that is larger than a core's caches are next read by the forward pass,
+// after all others. Written past the caches, they need not be read into them first.
+constexpr int64_t kLeastStreamed = int64_t{1} << 19;  // numbers
+
+TRIREME_INLINE bool streams_param(const TensorRef& param_N) {
+  return param_N && param_N.num_elements() >= kLeastStreamed &&
+         reinterpret_cast<uintptr_t>(param_N.data) % 64 == 0;
+}
+
+template <typename Param, typename Lanes>
+TRIREME_INLINE void store_param(Param* param, F32x16 x, Lanes lanes, bool streams) {
+  if constexpr (std::is_same_v<Lanes, AllLanes>) {
+    if (streams) return store_streaming(param, x);
+  }
+  store(param, x, lanes);
+}
+
 template <typename Grad, typename Master, typename Moment, typename Param>
 void adamw_range(const AdamWArgs& args, int64_t begin, int64_t end) {
   const AdamWConstants k = constants_of(args);
@@ -108,6 +125,8 @@ void adamw_range(const AdamWArgs& args, int64_t begin, int64_t end) {
   Moment* exp_avg = part_of<Moment>(args.exp_avg_N, begin);
   Moment* exp_avg_sq = part_of<Moment>(args.exp_avg_sq_N, begin);
   Param* param = part_of<Param>(args.param_N, begin);
+  // Rounding words begin anywhere, and so do the vectors of their blocks.
+  const bool streams = !kHasBf16<Master, Moment> && streams_param(args.param_N);
   const auto update = [&](int64_t i, auto lanes, U32x16 words) TRIREME_INLINE_LAMBDA {
     const AdamWVectors x =
         updated(k, load(grad + i, lanes),
@@ -115,9 +134,10 @@ void adamw_range(const AdamWArgs& args, int64_t begin, int64_t end) {
     store_rounded(exp_avg + i, x.exp_avg, lower_half(words), lanes);
     store_rounded(exp_avg_sq + i, x.exp_avg_sq, upper_half(words), lanes);
     store_rounded(master + i, x.master, lower_half(words), lanes);
-    if constexpr (!std::is_same_v<Param, Absent>) store(param + i, x.master, lanes);
+    if constexpr (!std::is_same_v<Param, Absent>) store_param(param + i, x.master, lanes, streams);
   };
   for_each_rounded_vector<kHasBf16<Master, Moment>>(args.rounding, begin, end, update);
+  if (streams) _mm_sfence();  // before other threads may read them
 }
 
 // Updates all elements and writes the copies that args.copies asks for.
