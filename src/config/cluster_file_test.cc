@@ -310,5 +310,37 @@ TEST(ClusterFile, AFileThatDoesNotExistIsNamedWithTheNearestOne) {
   EXPECT_NE(missing.error().message.find("clusters/dgx-h100.toml"), std::string::npos);
 }
 
+// Every file of clusters/ is built in, under its name with and without the ending.
+TEST(ClusterFile, TheNameOfABuiltInClusterStandsForItsFile) {
+  size_t num_files = 0;
+  for (const auto& entry : fs::directory_iterator(kRoot / "clusters")) {
+    if (entry.is_directory()) continue;
+    const std::string read = to_toml(load_hardware(entry.path().string()).value());
+    for (const fs::path& name : {entry.path().filename(), entry.path().stem()}) {
+      const auto built_in = load_hardware(name.string());
+      ASSERT_TRUE(built_in.ok()) << built_in.error().message;
+      EXPECT_EQ(to_toml(*built_in), read);
+    }
+    ++num_files;
+  }
+  EXPECT_EQ(built_in_clusters().size(), num_files);
+}
+
+TEST(ClusterFile, AnUnknownClusterIsRefusedWithThoseThatMayBeMeantAndHowToDescribeOne) {
+  for (const auto& [wrong, remedy] : std::vector<std::pair<std::string, std::string>>{
+           {"H100", "did you mean the built-in dgx-h100 or h100-pods-24k"},
+           {"dgx-h10", "did you mean the built-in dgx-h100;"},
+           {"DGX-B200.toml", "did you mean the built-in dgx-b200;"},
+           {"clusters/nope.toml", "the built-in clusters are dgx-a100-40g, "},
+           {"elsewhere/mi300.toml", "did you mean the built-in mi300x;"}}) {
+    const auto missing = load_hardware(wrong);
+    ASSERT_FALSE(missing.ok());
+    const std::string& message = missing.error().message;
+    EXPECT_TRUE(message.starts_with(wrong + ": no such file")) << message;
+    EXPECT_NE(message.find(remedy), std::string::npos) << message;
+    EXPECT_NE(message.find("trireme calibrate --out FILE"), std::string::npos) << message;
+  }
+}
+
 }  // namespace
 }  // namespace trireme
