@@ -202,12 +202,14 @@ TEST(ClusterFile, RingsAndAdaptersReadBackAndWrongOnesAreRefusedWithTheirLine) {
   EXPECT_EQ(parse_hardware(to_toml(*hardware), "again")->tiers, hardware->tiers);
   for (const auto& [lines, expected] : std::vector<std::pair<std::string, std::string>>{
            {"adapters = -1\n", "c.toml:9: tiers.all.adapters = -1 must be at least 0"},
-           {"adapters = 2.5\n", "c.toml:9: tiers.adapters = 2.5 must be"},
+           {"adapters = 2.5\n", "c.toml:9: tiers.all.adapters = 2.5 must be"},
            {"switch_share = 1.5\n", "c.toml:9: tiers.all.switch_share = 1.5 must be above 0"},
            {"is_ring = true\nis_torus = true\n",
             "c.toml:9: tiers.all.is_ring = true beside is_torus"},
            {"is_ring = true\nsums_in_switch = true\n", "remove one of the two lines"},
-           {"is_ring = 3\n", "c.toml:9: tiers.is_ring = 3 must be"},
+           {"is_ring = 3\n", "c.toml:9: tiers.all.is_ring = 3 must be"},
+           {"oversubscription = 0.5\n",
+            "c.toml:9: tiers.all.oversubscription = 0.5 must be at least 1"},
            {"is_rings = true\n", "did you mean tiers.is_ring"}}) {
     const std::string message = error_of(node + "[tiers.all]\nbytes_per_s = 1e9\n" + lines);
     EXPECT_NE(message.find(expected), std::string::npos) << lines << message;
