@@ -15,7 +15,7 @@ mkdir -p "$build/trireme"
 # Stand-ins for what the build generates.
 cmake -DOUT="$build/trireme_report_text.h" \
       "-DFILES=$(printf '%s;' src/observe/report/*.{html,css,js})" -P tools/embed_text.cmake
-cmake -DOUT="$build/trireme_cluster_text.h" \
+cmake -DOUT="$build/trireme_cluster_text.h" -DTABLE=kClusterFiles \
       "-DFILES=$(printf '%s;' clusters/*.toml)" -P tools/embed_text.cmake
 cmake -DOUT="$build/trireme_config_text.h" \
       "-DFILES=$(printf '%s;' failures/*.toml clusters/storage/*.toml)" -P tools/embed_text.cmake

@@ -1,6 +1,8 @@
 # Writes a header with the text of files as constants; a/page.html becomes kPageHtml:
 # cmake -DOUT=header -DFILES="a/page.html;..." -P embed_text.cmake
+# With -DTABLE=kPages also a table kPages of the files' names, without their endings, and texts.
 set(text "#pragma once\n\n#include <string_view>\n\nnamespace trireme::embedded {\n\n")
+set(rows "")
 foreach(file ${FILES})
   get_filename_component(name ${file} NAME)
   string(REGEX REPLACE "[^A-Za-z0-9]" ";" words "${name}")
@@ -13,6 +15,12 @@ foreach(file ${FILES})
   endforeach()
   file(READ ${file} content)
   string(APPEND text "inline constexpr std::string_view ${constant} = R\"~~~(${content})~~~\";\n\n")
+  get_filename_component(stem ${file} NAME_WLE)
+  string(APPEND rows "    {\"${stem}\", ${constant}},\n")
 endforeach()
+if(TABLE)
+  string(APPEND text "struct NamedText {\n  std::string_view name, text;\n};\n"
+                     "inline constexpr NamedText ${TABLE}[] = {\n${rows}};\n\n")
+endif()
 string(APPEND text "}  // namespace trireme::embedded\n")
 file(WRITE ${OUT} "${text}")

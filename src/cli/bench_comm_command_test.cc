@@ -38,7 +38,7 @@ TEST(BenchComm, ReportsRoundsAndBytesOfThePublishedExamples) {
   EXPECT_EQ(alone["sent_bytes"], nlohmann::json({0}));
 }
 
-// Every message algorithm sends what its closed form says.
+// Every algorithm sends what its closed form says.
 TEST(BenchComm, TheTableHasTheBytesOfTheClosedForms) {
   for (const char* op : {"all_reduce", "all_gather"}) {
     std::ostringstream out;
@@ -48,7 +48,8 @@ TEST(BenchComm, TheTableHasTheBytesOfTheClosedForms) {
     for (std::string line; std::getline(lines, line); ++num_rows) {
       const auto row = parse_json(line);
       EXPECT_EQ(row["formula_bytes"], row["sent_bytes"]) << line;
-      EXPECT_GT(row["priced_s"], 0.0);
+      const bool sends_messages = row["algorithm"] != "shared";
+      EXPECT_EQ(row.value("priced_s", 0.0) > 0.0, sends_messages) << line;
       EXPECT_GT(row["seconds_median"], 0.0);
     }
     EXPECT_GE(num_rows, 2 * 4 * 3);
@@ -74,7 +75,20 @@ TEST(BenchComm, TheTableOfStatedElementsHasOneLineOfEachAlgorithmAndShowsItAtOnc
     EXPECT_TRUE(seen.emplace(row["ranks"], row["algorithm"]).second) << line;
   }
   EXPECT_GE(seen.size(), 4u);
+  for (const int ranks : {2, 3}) EXPECT_TRUE(seen.count({ranks, "shared"}));
   EXPECT_EQ(text.count, int(seen.size()));
+}
+
+TEST(BenchComm, TheTableSaysWhyTheOtherAlgorithmsHaveNoRows) {
+  std::ostringstream out;
+  ASSERT_TRUE(run_bench_comm({.ranks = 2, .elements = 100, .table = true}, out).ok());
+  const std::string text = out.str();
+  const size_t end_of_rows = text.find("\n\n");
+  ASSERT_NE(end_of_rows, std::string::npos) << text;
+  for (const std::string name : {"auto", "canonical", "native"}) {
+    EXPECT_GT(text.find(name), end_of_rows) << text;
+    EXPECT_NE(text.find(name), std::string::npos) << text;
+  }
 }
 
 TEST(BenchComm, RefusesWhatHasNoMeaning) {

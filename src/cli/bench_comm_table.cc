@@ -21,6 +21,12 @@ namespace {
 
 constexpr int64_t kSizes[] = {1 << 10, 1 << 16, 1 << 20, 1 << 24};  // bytes
 
+constexpr std::string_view kWithoutRow =
+    "\nauto and canonical have no rows, because each stands for one of these algorithms: shared\n"
+    "if all ranks can access each other's memory, and else the one with the lowest price, of\n"
+    "all or of those that add in the order of one binary tree. native is the collective of the\n"
+    "MPI library: `trireme bench comm --algorithm native --backend mpi` measures it.\n";
+
 // Returns the vector lengths that the table lists.
 std::vector<int64_t> counts_of(const BenchCommOptions& o, DType dtype) {
   if (o.elements) return {*o.elements};
@@ -37,21 +43,40 @@ struct CostRow {
   std::optional<ClosedForm> form;
   int64_t sent_bytes = 0;  // measured, of all ranks
   int rounds = 0;
-  double latency_s = 0.0, bandwidth_s = 0.0, priced_s = 0.0, measured_s = 0.0;
+  double latency_s = 0.0, bandwidth_s = 0.0, measured_s = 0.0;
+  std::optional<double> priced_s;  // of algorithms that send messages
 };
 
-// Bytes that all ranks send in one call, and those of the busiest one.
-struct SentBytes {
+// The algorithms of a collective that have a row: each but those that stand for one of these.
+std::vector<Algorithm> rows_of(World& world, Collective collective) {
+  std::vector<Algorithm> algorithms = algorithms_of(collective, world.size());
+  if (world.group().shares_memory()) algorithms.push_back(Algorithm::Shared);
+  return algorithms;
+}
+
+// In one meeting `shared` moves what naive sends; in two, ranks reduce parts as in a ring.
+std::optional<ClosedForm> form_of(const CollectiveCase& c, int num_ranks, int rounds) {
+  Algorithm alike = c.algorithm;
+  if (alike == Algorithm::Shared) {
+    const bool reduces_parts = rounds > 1 && is_reduction(c.collective);
+    alike = reduces_parts ? Algorithm::Ring : Algorithm::Naive;
+  }
+  return closed_form(c.collective, alike, num_ranks, c.count);
+}
+
+// Bytes that all ranks send in one call, those of the busiest one, and the rounds of the call.
+struct CountedCall {
   int64_t all = 0, most = 0;
+  int rounds = 0;
 };
-SentBytes count_sent(World& world, const CollectiveCase& c) {
+CountedCall count_call(World& world, const CollectiveCase& c) {
   Group& group = world.group();
   CollectiveRun run(world, group, c, true);
   run.fill();
   const Traffic before = group.traffic(c.collective);
   run.run();
   const int64_t own = group.traffic(c.collective).sent_bytes - before.sent_bytes;
-  SentBytes sent{own, own};
+  CountedCall sent{own, own, group.driver().rounds(run.args())};
   group.all_reduce({&sent.all, DType::I64, Shape{1}});
   group.all_reduce({&sent.most, DType::I64, Shape{1}}, ReduceOp::Max);
   return sent;
@@ -65,13 +90,15 @@ CostRow row_of(World& world, const CollectiveCase& c, const CommCost& cost, Stat
                             .root = c.root,
                             .count = c.count};
   CostRow row{.ranks = world.size(), .algorithm = c.algorithm, .bytes = c.count * element_bytes};
-  row.form = closed_form(c.collective, c.algorithm, world.size(), c.count);
-  const SentBytes sent = count_sent(world, c);
+  const CountedCall sent = count_call(world, c);
+  row.form = form_of(c, world.size(), sent.rounds);
   row.sent_bytes = sent.all;
-  row.rounds = plan_collective(request).value().rounds;
+  row.rounds = sent.rounds;
   row.latency_s = row.rounds * cost.inside.alpha_s;
   row.bandwidth_s = double(sent.most) * cost.inside.beta_s_per_byte;
-  row.priced_s = predict_seconds(request, element_bytes, cost);
+  if (c.algorithm != Algorithm::Shared) {
+    row.priced_s = predict_seconds(request, element_bytes, cost);
+  }
   const CollectiveSample sample = measure_collective(world, c, true);
   row.measured_s = sample.seconds_median;
   if (!sample.correct) status = Error{ErrorKind::Runtime, "wrong result: " + sample.wrong};
@@ -88,23 +115,20 @@ std::string text_of(const CostRow& row, int64_t element_bytes) {
   const std::string form_bytes =
       row.form ? std::to_string(row.form->elements * element_bytes) : "-";
   return fmt::format(
-      "{:>5} {:<16} {:>10} {:>14} {:>12} {:>12} {:>6} {:>11.2f} {:>12.2f} {:>10.2f} {:>11.2f}\n",
+      "{:>5} {:<16} {:>10} {:>14} {:>12} {:>12} {:>6} {:>11.2f} {:>12.2f} {:>10} {:>11.2f}\n",
       row.ranks, name_of(row.algorithm), row.bytes, row.form ? row.form->text : "-", form_bytes,
-      row.sent_bytes, row.rounds, row.latency_s * 1e6, row.bandwidth_s * 1e6, row.priced_s * 1e6,
-      row.measured_s * 1e6);
+      row.sent_bytes, row.rounds, row.latency_s * 1e6, row.bandwidth_s * 1e6,
+      row.priced_s ? fmt::format("{:.2f}", *row.priced_s * 1e6) : "-", row.measured_s * 1e6);
 }
 
 std::string json_of(const CostRow& row, const CollectiveCase& c) {
-  nlohmann::ordered_json json = {{"op", name_of(c.collective)},
-                                 {"ranks", row.ranks},
-                                 {"algorithm", name_of(row.algorithm)},
-                                 {"bytes", row.bytes},
-                                 {"sent_bytes", row.sent_bytes},
-                                 {"rounds", row.rounds},
-                                 {"latency_s", row.latency_s},
-                                 {"bandwidth_s", row.bandwidth_s},
-                                 {"priced_s", row.priced_s},
-                                 {"seconds_median", row.measured_s}};
+  nlohmann::ordered_json json = {
+      {"op", name_of(c.collective)},         {"ranks", row.ranks},
+      {"algorithm", name_of(row.algorithm)}, {"bytes", row.bytes},
+      {"sent_bytes", row.sent_bytes},        {"rounds", row.rounds},
+      {"latency_s", row.latency_s},          {"bandwidth_s", row.bandwidth_s},
+      {"seconds_median", row.measured_s}};
+  if (row.priced_s) json["priced_s"] = *row.priced_s;
   if (row.form) {
     json["formula"] = row.form->text;
     json["formula_bytes"] = row.form->elements * size_of(c.dtype);
@@ -129,7 +153,7 @@ Status print_cost_table(const BenchCommOptions& o, const CollectiveCase& c, std:
       run_ranks(ranks, options, [&](World& world) {
         const CoreBinding binding(world.rank(), ranks, 1);
         const CommCost cost = calibrate_comm(world);
-        for (const Algorithm algorithm : algorithms_of(c.collective, ranks)) {
+        for (const Algorithm algorithm : rows_of(world, c.collective)) {
           for (const int64_t count : counts) {
             CollectiveCase one = c;
             one.algorithm = algorithm;
@@ -147,6 +171,7 @@ Status print_cost_table(const BenchCommOptions& o, const CollectiveCase& c, std:
   } catch (const CommError& error) {
     return Error{ErrorKind::Runtime, error.what()};
   }
+  if (!o.json) out << kWithoutRow;
   return status;
 }
 

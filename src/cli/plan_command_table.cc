@@ -25,7 +25,8 @@ Command plan_command() {
            job_out_option(options->jobs),
            {.name = "cluster",
             .value_name = "FILE",
-            .doc = "hardware file to predict for; by default this machine",
+            .doc = "hardware file to predict for, or the name of one that is built in, such as "
+                   "dgx-h100; by default this machine",
             .target = &options->cluster,
             .completion = Completion::File},
            {.name = "search",

@@ -39,10 +39,7 @@ Status assign_bounded(std::vector<BoundedField> fields, const std::string& name,
                                  ? fmt::format("; the keys are {}", fmt::join(names, ", "))
                                  : "; did you mean " + nearest + "?"));
   }
-  BoundedField& meant = fields[size_t(found - names.begin())];
-  // Messages name the key as it was written.
-  const size_t end_of_section = assignment.key.rfind('.');
-  meant.field.section = std::string_view(assignment.key).substr(0, end_of_section);
+  const BoundedField& meant = fields[size_t(found - names.begin())];
   TRIREME_TRY_DONE(assign(meant.field, assignment));
   const double value = value_of_number(meant.field.value);
   const bool is_free = meant.most < meant.least;

@@ -4,13 +4,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 
 #include "base/nearest_name.h"
 #include "config/config_load.h"
 #include "config/config_toml.h"
+#include "trireme_cluster_text.h"
 
 namespace trireme {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Returns the first line that belongs to a RUN.toml and not to a hardware file, or null.
 const ConfigAssignment* line_of_a_run(const std::vector<ConfigAssignment>& assignments) {
@@ -168,6 +173,26 @@ std::string place_of(const std::string& problem, const std::vector<ConfigAssignm
   return place;
 }
 
+// Names the built-in clusters that may have been meant, or all, and how to describe another one.
+std::string other_clusters(const std::string& name_or_path) {
+  std::string meant = fs::path(name_or_path).stem().string();
+  std::transform(meant.begin(), meant.end(), meant.begin(),
+                 [](unsigned char c) { return char(std::tolower(c)); });
+  const std::vector<std::string> all = built_in_clusters();
+  std::vector<std::string> alike;
+  if (const std::string nearest = nearest_name(meant, all); !nearest.empty()) {
+    alike = {nearest};
+  } else if (!meant.empty()) {
+    std::copy_if(all.begin(), all.end(), std::back_inserter(alike),
+                 [&](const std::string& name) { return name.find(meant) != std::string::npos; });
+  }
+  return fmt::format(
+      "{} {}; `trireme calibrate --out FILE` describes this machine, and "
+      "docs/formats/hardware.md the lines of a file for another one",
+      alike.empty() ? "the built-in clusters are" : "did you mean the built-in",
+      fmt::join(alike.empty() ? all : alike, alike.empty() ? ", " : " or "));
+}
+
 }  // namespace
 
 Result<Hardware> parse_hardware(std::string_view text, const std::string& source) {
@@ -212,9 +237,26 @@ Result<Hardware> parse_hardware(std::string_view text, const std::string& source
   return hardware;
 }
 
-Result<Hardware> load_hardware(const std::string& path) {
-  TRIREME_TRY(text, read_config_file(path));
-  return parse_hardware(text, path);
+std::vector<std::string> built_in_clusters() {
+  std::vector<std::string> names;
+  for (const embedded::NamedText& one : embedded::kClusterFiles) names.emplace_back(one.name);
+  return names;
+}
+
+Result<Hardware> load_hardware(const std::string& name_or_path) {
+  std::error_code ignored;
+  if (!fs::exists(name_or_path, ignored)) {
+    for (const embedded::NamedText& one : embedded::kClusterFiles) {
+      const std::string file = std::string(one.name) + ".toml";
+      if (name_or_path == one.name || name_or_path == file) {
+        return parse_hardware(one.text, "clusters/" + file);
+      }
+    }
+  }
+  const Result<std::string> text = read_config_file(name_or_path);
+  if (text.ok()) return parse_hardware(*text, name_or_path);
+  if (fs::exists(name_or_path, ignored)) return text.error();
+  return usage(fmt::format("{}\n{}", text.error().message, other_clusters(name_or_path)));
 }
 
 }  // namespace trireme

@@ -202,12 +202,14 @@ TEST(ClusterFile, RingsAndAdaptersReadBackAndWrongOnesAreRefusedWithTheirLine) {
   EXPECT_EQ(parse_hardware(to_toml(*hardware), "again")->tiers, hardware->tiers);
   for (const auto& [lines, expected] : std::vector<std::pair<std::string, std::string>>{
            {"adapters = -1\n", "c.toml:9: tiers.all.adapters = -1 must be at least 0"},
-           {"adapters = 2.5\n", "c.toml:9: tiers.adapters = 2.5 must be"},
+           {"adapters = 2.5\n", "c.toml:9: tiers.all.adapters = 2.5 must be"},
            {"switch_share = 1.5\n", "c.toml:9: tiers.all.switch_share = 1.5 must be above 0"},
            {"is_ring = true\nis_torus = true\n",
             "c.toml:9: tiers.all.is_ring = true beside is_torus"},
            {"is_ring = true\nsums_in_switch = true\n", "remove one of the two lines"},
-           {"is_ring = 3\n", "c.toml:9: tiers.is_ring = 3 must be"},
+           {"is_ring = 3\n", "c.toml:9: tiers.all.is_ring = 3 must be"},
+           {"oversubscription = 0.5\n",
+            "c.toml:9: tiers.all.oversubscription = 0.5 must be at least 1"},
            {"is_rings = true\n", "did you mean tiers.is_ring"}}) {
     const std::string message = error_of(node + "[tiers.all]\nbytes_per_s = 1e9\n" + lines);
     EXPECT_NE(message.find(expected), std::string::npos) << lines << message;
@@ -308,6 +310,38 @@ TEST(ClusterFile, AFileThatDoesNotExistIsNamedWithTheNearestOne) {
   ASSERT_FALSE(missing.ok());
   EXPECT_NE(missing.error().message.find("did you mean"), std::string::npos);
   EXPECT_NE(missing.error().message.find("clusters/dgx-h100.toml"), std::string::npos);
+}
+
+// Every file of clusters/ is built in, under its name with and without the ending.
+TEST(ClusterFile, TheNameOfABuiltInClusterStandsForItsFile) {
+  size_t num_files = 0;
+  for (const auto& entry : fs::directory_iterator(kRoot / "clusters")) {
+    if (entry.is_directory()) continue;
+    const std::string read = to_toml(load_hardware(entry.path().string()).value());
+    for (const fs::path& name : {entry.path().filename(), entry.path().stem()}) {
+      const auto built_in = load_hardware(name.string());
+      ASSERT_TRUE(built_in.ok()) << built_in.error().message;
+      EXPECT_EQ(to_toml(*built_in), read);
+    }
+    ++num_files;
+  }
+  EXPECT_EQ(built_in_clusters().size(), num_files);
+}
+
+TEST(ClusterFile, AnUnknownClusterIsRefusedWithThoseThatMayBeMeantAndHowToDescribeOne) {
+  for (const auto& [wrong, remedy] : std::vector<std::pair<std::string, std::string>>{
+           {"H100", "did you mean the built-in dgx-h100 or h100-pods-24k"},
+           {"dgx-h10", "did you mean the built-in dgx-h100;"},
+           {"DGX-B200.toml", "did you mean the built-in dgx-b200;"},
+           {"clusters/nope.toml", "the built-in clusters are dgx-a100-40g, "},
+           {"elsewhere/mi300.toml", "did you mean the built-in mi300x;"}}) {
+    const auto missing = load_hardware(wrong);
+    ASSERT_FALSE(missing.ok());
+    const std::string& message = missing.error().message;
+    EXPECT_TRUE(message.starts_with(wrong + ": no such file")) << message;
+    EXPECT_NE(message.find(remedy), std::string::npos) << message;
+    EXPECT_NE(message.find("trireme calibrate --out FILE"), std::string::npos) << message;
+  }
 }
 
 }  // namespace

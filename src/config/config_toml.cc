@@ -328,10 +328,11 @@ Status assign(const ConfigField& field, const ConfigAssignment& assignment) {
   if (std::visit(Store{assignment.value}, field.value)) return Done{};
   if (is_misspelt(field, assignment)) {
     return usage(fmt::format(
-        "{} = {} is unknown; use {}{}", field.key(), assignment.text, or_choices(field.choices),
+        "{} = {} is unknown; use {}{}", assignment.key, assignment.text, or_choices(field.choices),
         nearest_choice(std::get<std::string>(assignment.value), field.choices)));
   }
-  return usage(fmt::format("{} = {} must be {}", field.key(), assignment.text, type_name(field)));
+  return usage(
+      fmt::format("{} = {} must be {}", assignment.key, assignment.text, type_name(field)));
 }
 
 }  // namespace trireme

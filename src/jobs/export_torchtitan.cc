@@ -159,6 +159,36 @@ void write_torchtitan_context(JobWriter& job) {
   }
 }
 
+// Returns the name of the released llama 3 that the model is, or "". The sequence length is no part
+// of it.
+std::string_view flavor_of(const ModelConfig& model) {
+  const auto text_of = [](RunConfig config) {
+    std::string text;
+    for (const ConfigField& field : config_fields(config)) {
+      if (field.section == "model") text += toml_text(field) + "\n";
+    }
+    return text;
+  };
+  RunConfig ours;
+  ours.model = model;
+  for (const TorchtitanFlavor& flavor : kTorchtitanFlavors) {
+    RunConfig released;
+    released.model = {.family = ModelFamily::Llama,
+                      .layers = flavor.layers,
+                      .d_model = flavor.d_model,
+                      .heads = flavor.heads,
+                      .kv_heads = 8,
+                      .d_ff = flavor.d_ff,
+                      .vocab_size = 128256,
+                      .seq_len = model.seq_len,
+                      .tied_head = false,
+                      .norm_eps = 1e-5,
+                      .rope_theta = 5e5};
+    if (text_of(spelled_out(released)) == text_of(ours)) return flavor.name;
+  }
+  return "";
+}
+
 // Sizes are in its code, never in its TOML.
 std::string sizes_comment(const ModelConfig& model) {
   std::string text = fmt::format(
@@ -181,7 +211,8 @@ std::string toml_file(JobWriter& job) {
   const RunConfig& config = job.config();
   ForeignJob file;
   file.set("model.name", std::string(job.has_experts() ? "deepseek_v3" : "llama3"));
-  file.set("model.flavor", std::string("trireme"));
+  const std::string_view flavor = flavor_of(config.model);
+  file.set("model.flavor", std::string(flavor.empty() ? "trireme" : flavor));
   for (const char* section : {"training.", "parallelism."}) {
     for (const ForeignSetting& setting : job.job().settings()) {
       if (setting.key.starts_with(section)) file.set(setting.key, setting.value);
@@ -193,8 +224,8 @@ std::string toml_file(JobWriter& job) {
   }
   file.set("optimizer.name", std::string("AdamW"));
   file.set("optimizer.lr", config.optim.lr);
-  return "# Layout of `trireme plan` for torchtitan v0.2.2.\n" + sizes_comment(config.model) +
-         toml_text(file);
+  return "# Layout of `trireme plan` for torchtitan v0.2.2.\n" +
+         (flavor.empty() ? sizes_comment(config.model) : "") + toml_text(file);
 }
 
 }  // namespace

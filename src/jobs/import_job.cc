@@ -14,6 +14,12 @@ bool is_overridden(const ImportRequest& request, std::string_view key) {
 }
 
 Result<ImportedJob> import_job(const ImportRequest& request) {
+  if (const size_t zero = request.text.find('\0'); zero != std::string_view::npos) {
+    return usage(
+        fmt::format("{}: this file is binary, with a zero at byte {}; name the text file "
+                    "that starts the job of {}",
+                    request.source, zero, title_of(request.trainer)));
+  }
   switch (request.trainer) {
     case JobTrainer::Megatron:
       return import_megatron(request);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "jobs/random_layout_fixture.h"
+#include "jobs/torchtitan_words.h"
 #include "schema/mesh.h"
 
 namespace trireme {
@@ -286,6 +287,30 @@ TEST(ImportMegatron, ReadsNormsAndWindowsOfAttention) {
   const RunConfig config = configuration_of(imported(JobTrainer::Megatron, script).value()).value();
   EXPECT_TRUE(config.model.qk_norm);
   EXPECT_EQ(config.model.window, 128);
+}
+
+// The export names the flavor, so the job is read without a RUN.toml. Other sizes have no flavor.
+TEST(ImportTorchtitan, ReadsTheExportOfEveryReleasedLlama) {
+  for (const TorchtitanFlavor& flavor : kTorchtitanFlavors) {
+    RunConfig config =
+        load_config({.files = {(kModels / flavor.preset).string() + ".toml"},
+                     .overrides = {"batch.global_sequences=8", "batch.micro_sequences=1",
+                                   "parallel.dp=8", "parallel.zero=3", "model.seq_len=4096"}})
+            .value()
+            .config;
+    const auto text_of = [&] {
+      return export_job({.trainer = JobTrainer::Torchtitan, .config = config, .path = "job.toml"})
+          .value()
+          .files[0]
+          .text;
+    };
+    const ImportedJob job = imported(JobTrainer::Torchtitan, text_of()).value();
+    const LoadedConfig again =
+        load_config({.model_folders = {kModels.string()}, .imported = job.assignments}).value();
+    EXPECT_EQ(differences(config, again.config, torchtitan_keys()), "");
+    config.model.d_ff += 256;
+    EXPECT_NE(text_of().find("flavor = \"trireme\""), std::string::npos);
+  }
 }
 
 TEST(ImportTorchtitan, KnowsTheReleasedLlamas) {

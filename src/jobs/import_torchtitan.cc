@@ -263,10 +263,9 @@ void read_flavor(JobReader& job) {
   const std::string name = job.word("model.name").value_or("");
   const std::string flavor = job.word("model.flavor").value_or("");
   if (job.request().has_base) return;
-  for (const auto& [theirs, ours] :
-       {std::pair{"8B", "llama3-8b"}, {"70B", "llama3-70b"}, {"405B", "llama3-405b"}}) {
-    if (name == "llama3" && flavor == theirs) {
-      return job.assign("model.preset", std::string(ours), "model.flavor");
+  for (const TorchtitanFlavor& released : kTorchtitanFlavors) {
+    if (name == "llama3" && flavor == released.name) {
+      return job.assign("model.preset", std::string(released.preset), "model.flavor");
     }
   }
   job.wrong("model.flavor", "the sizes of this model are in torchtitan's code, not in the job",
@@ -313,8 +312,8 @@ Result<ImportedJob> import_torchtitan(const ImportRequest& request) {
   const std::string_view text = request.text.substr(start);
   if (is_python(text)) {
     return usage(fmt::format(
-        "{}:1: a Python module is not read; start the job with --debug.save_config_file FILE and "
-        "read the JSON file that torchtitan writes",
+        "{}:1: a Python module is not read; write the layout with -o FILE.toml instead, or start "
+        "the job with --debug.save_config_file FILE, and read that TOML or JSON file",
         request.source));
   }
   const bool is_json = text.starts_with("{");

@@ -45,5 +45,18 @@ TEST(UnparsableJob, NamesItsLineAndARemedy) {
   }
 }
 
+TEST(UnparsableJob, ABinaryFileIsCalledOne) {
+  for (const JobTrainer trainer : kReadTrainers) {
+    const std::string text(
+        "\x7f"
+        "ELF\0\1",
+        6);
+    const auto job = import_job({.trainer = trainer, .text = text, .source = "job"});
+    ASSERT_FALSE(job.ok());
+    EXPECT_TRUE(job.error().message.starts_with("job: this file is binary, with a zero at byte 4"))
+        << job.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -10,6 +10,7 @@
 #include "schema/degree_rules.h"
 #include "schema/model_spec.h"
 #include "schema/run_config_fields.h"
+#include "schema/schedule_shape.h"
 
 namespace trireme {
 namespace {
@@ -54,6 +55,50 @@ std::string first_reason(const std::string& message) {
   return message.substr(first, message.find('\n', first) - first);
 }
 
+// A part of a step, and the words that say what a layout does in it.
+struct StepPart {
+  std::string words;
+  double seconds = 0.0;
+};
+
+std::vector<StepPart> parts_of(const PricedLayout& priced) {
+  const StepTimes& time = priced.time;
+  const bool recomputes = priced.layout.recompute != Recompute::None;
+  std::vector<StepPart> parts = {{"its pipeline idles", time.bubble},
+                                 {recomputes ? "it computes, with recomputation," : "it computes",
+                                  time.compute - time.optimizer - time.data},
+                                 {"its update takes", time.optimizer},
+                                 {"it waits for data", time.data}};
+  for (size_t axis = 0; axis < time.exposed.size(); ++axis) {
+    const bool is_file = kTrafficAxes[axis] == "file";
+    parts.push_back({is_file
+                         ? "it waits for the file of memory.offload"
+                         : fmt::format("its exposed communication of {} takes", kTrafficAxes[axis]),
+                     time.exposed[axis]});
+  }
+  return parts;
+}
+
+// Names the part of the step that explains most of the difference, or returns "".
+std::string cause_text(const PricedLayout& best, const PricedLayout& other) {
+  const std::vector<StepPart> ours = parts_of(best), theirs = parts_of(other);
+  const double sign = other.time.step >= best.time.step ? 1.0 : -1.0;
+  size_t most = 0;
+  const auto explained = [&](size_t i) { return sign * (theirs[i].seconds - ours[i].seconds); };
+  for (size_t i = 1; i < ours.size(); ++i) {
+    if (explained(i) > explained(most)) most = i;
+  }
+  const std::string after = format_seconds(theirs[most].seconds);
+  const std::string before = format_seconds(ours[most].seconds);
+  if (explained(most) <= 0.0 || after == before) return "";
+  return fmt::format(", because {} {} instead of {}", theirs[most].words, after, before);
+}
+
+// Writes down the number of chunks that a schedule has if the configuration says none.
+void state_chunks(ParallelConfig& parallel) {
+  if (parallel.chunks == 0) parallel.chunks = default_chunks(parallel.schedule);
+}
+
 std::string memory_text(int64_t more_bytes) {
   if (more_bytes == 0) return "the same memory";
   return fmt::format("{} {} memory", format_bytes(std::abs(more_bytes)),
@@ -87,7 +132,11 @@ double regret_of(const PricedLayout& priced, const std::vector<PricedLayout>& be
 }
 
 std::string difference_text(const PricedLayout& best, const PricedLayout& other) {
-  const RunConfig ours = with_layout({}, best.layout), theirs = with_layout({}, other.layout);
+  RunConfig ours = with_layout({}, best.layout), theirs = with_layout({}, other.layout);
+  if (best.layout.chunks != other.layout.chunks) {
+    state_chunks(ours.parallel);
+    state_chunks(theirs.parallel);
+  }
   const std::vector<ConfigField> fields = config_fields(ours);
   const std::vector<ConfigField> other_fields = config_fields(theirs);
   std::vector<std::string> settings;
@@ -97,8 +146,8 @@ std::string difference_text(const PricedLayout& best, const PricedLayout& other)
     settings.push_back(fmt::format("{} = {} instead of {}", fields[i].key(), other_value, value));
   }
   const double slower = other.time.step / best.time.step - 1.0;
-  return fmt::format("{}: {:.1f} % {}, {}", fmt::join(settings, ", "), 100.0 * std::abs(slower),
-                     slower >= 0.0 ? "slower" : "faster",
+  return fmt::format("{}: {:.1f} % {}{}; {}", fmt::join(settings, ", "), 100.0 * std::abs(slower),
+                     slower >= 0.0 ? "slower" : "faster", cause_text(best, other),
                      memory_text(other.arena_bytes - best.arena_bytes));
 }
 

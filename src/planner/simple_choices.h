@@ -24,7 +24,7 @@ std::vector<SimpleChoice> price_simple_choices(const RunConfig& config, const Ho
 double regret_of(const PricedLayout& priced, const std::vector<PricedLayout>& best);
 
 // One sentence that names the settings in which two layouts differ, with the values of `other`
-// first, and what they cost in time and memory.
+// first, what they cost in time and memory, and which part of the step takes most of that time.
 std::string difference_text(const PricedLayout& best, const PricedLayout& other);
 
 }  // namespace trireme

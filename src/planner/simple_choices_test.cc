@@ -53,7 +53,34 @@ TEST(SimpleChoices, ADifferenceNamesTheSettingsAndTheirCost) {
   other.time.step = 1.25;
   other.arena_bytes = 2 << 20;
   EXPECT_EQ(difference_text(best, other),
-            "parallel.sequence = true instead of false: 25.0 % slower, 1.0 MiB less memory");
+            "parallel.sequence = true instead of false: 25.0 % slower; 1.0 MiB less memory");
+}
+
+// The part that grew most is the cause of a slower step, the one that shrank most of a faster one.
+TEST(SimpleChoices, ADifferenceNamesThePartOfTheStepThatCausesIt) {
+  PricedLayout best, other;
+  best.layout.mesh = {.pp = 2};
+  best.time = {.compute = 0.9, .exposed_comm = 0.05, .bubble = 0.05, .step = 1.0};
+  best.time.exposed[0] = 0.05;
+  other = best;
+  other.layout.schedule = ScheduleKind::Interleaved;
+  other.layout.chunks = 4;
+  other.time.exposed[0] = 0.04;
+  other.time.bubble = 0.07;
+  other.time.step = 1.01;
+  EXPECT_EQ(
+      difference_text(best, other),
+      "parallel.schedule = \"interleaved\" instead of \"1f1b\", parallel.chunks = 4 instead of "
+      "1: 1.0 % slower, because its pipeline idles 70.0 ms instead of 50.0 ms; the same memory");
+  EXPECT_NE(difference_text(other, best).find("faster, because its pipeline idles 50.0 ms instead"),
+            std::string::npos);
+  other.layout.recompute = Recompute::Full;
+  other.time.compute = 1.2;
+  other.time.step = 1.31;
+  EXPECT_NE(difference_text(best, other)
+                .find("because it computes, with recomputation, 1.20 s instead of 900.0 ms"),
+            std::string::npos)
+      << difference_text(best, other);
 }
 
 }  // namespace

@@ -10,11 +10,12 @@
 namespace trireme {
 namespace {
 
-// The bounds of a field: above zero or at least zero, and its largest value.
+// The bounds of a field: above zero or at least `least`, and its largest value.
 struct Bound {
   std::string_view key;
-  bool may_be_zero;
+  bool may_be_least;
   double most;
+  double least = 0.0;
 };
 constexpr double kNoLimit = 1e30;
 constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
@@ -52,7 +53,7 @@ constexpr Bound kBounds[] = {{"device.threads", false, 1e6},
                              {"tiers.ranks", true, 1e9},
                              {"tiers.latency_s", true, kNoLimit},
                              {"tiers.bytes_per_s", true, kNoLimit},
-                             {"tiers.oversubscription", false, 1e6},
+                             {"tiers.oversubscription", true, 1e6, 1.0},
                              {"tiers.adapters", true, 1e9},
                              {"tiers.switch_share", false, 1.0}};
 
@@ -70,10 +71,10 @@ std::string problem_of(const ConfigField& field, const std::string& prefix) {
                           bound.key.substr(7) == field.name;
     if (field.key() != bound.key && !is_other) continue;
     const double value = number_of(field.value);
-    const bool low = bound.may_be_zero ? value < 0.0 : value <= 0.0;
+    const bool low = bound.may_be_least ? value < bound.least : value <= 0.0;
     if (std::isfinite(value) && !low && value <= bound.most) return "";
     return fmt::format("{}{} = {} must be {}{} ({})", prefix, field.name, toml_text(field),
-                       bound.may_be_zero ? "at least 0" : "above 0",
+                       bound.may_be_least ? fmt::format("at least {}", bound.least) : "above 0",
                        bound.most < kNoLimit ? fmt::format(" and at most {}", bound.most) : "",
                        field.doc);
   }
@@ -179,7 +180,8 @@ std::vector<ConfigField> tier_fields(LinkTier& tier) {
   add("ranks", &tier.ranks, "neighbouring ranks that the tier joins");
   add("latency_s", &tier.link.latency_s, "seconds before the first byte of a message");
   add("bytes_per_s", &tier.link.bytes_per_s, "of one rank, one way; 0: unknown");
-  add("oversubscription", &tier.oversubscription, "links of the ranks / links of the tier");
+  add("oversubscription", &tier.oversubscription,
+      "links of the ranks / links of the tier; 1: it carries them all");
   add("adapters", &tier.adapters,
       "links of each part that is joined, shared by its ranks; 0: one for each rank");
   add("is_ring", &tier.is_ring, "neighbours are joined in one ring, without a switch");

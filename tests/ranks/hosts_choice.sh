@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The planner and the runtime choose the same algorithms for collectives between hosts. Jobs on two
-# and four hosts, which are network namespaces, train with hardware files of two tiers: one with
+# The planner and the runtime choose the same algorithms for collectives between hosts. Jobs on one
+# to four hosts, which are network namespaces, train with hardware files of two tiers: one with
 # links of long latency, one with links of little bandwidth. Every rank sends the bytes that
-# `trireme plan` and the run have predicted, and the two files lead to different bytes.
+# `trireme plan` and the run have predicted. On several hosts the two files lead to different bytes.
 # Usage: hosts_choice.sh TRIREME CONFIGS. Exit code 77: skipped.
 set -uo pipefail
 trireme=$1
@@ -31,7 +31,8 @@ trains() {
   local file=$1 num=$2 list options=() setting host
   shift 2
   for ((host = 0; host < num; host++)); do list+=${list:+,}${hosts[host]}:2; done
-  for setting in run.steps=2 run.threads_per_rank=1 model.layers=2 batch.global_sequences=8 "$@"; do
+  for setting in run.steps=2 run.threads_per_rank=1 model.layers=2 batch.global_sequences=12 \
+    "$@"; do
     options+=(--set "$setting")
   done
   rm -rf "$folder/run"
@@ -57,7 +58,9 @@ differ() {
   trains bandwidth "$@"
   (($(sort -u "$folder/sent" | wc -l) == 2)) || fail "both files lead to the same bytes: $*"
 }
+trains latency 1 parallel.dp=2 parallel.zero=1
 differ 2 parallel.dp=4 parallel.zero=1
 differ 2 parallel.tp=4
+differ 3 parallel.dp=3 parallel.tp=2
 differ 4 parallel.dp=4 parallel.tp=2
 exit $failed
