@@ -130,6 +130,12 @@ expect 4 'export without room' limited "$trireme" checkpoint export whole --form
 expect 4 'report without room' limited "$trireme" report whole --out page.html
 yes 'a line of a text' | head -n 20000 >text.txt
 expect 4 'prepare without room' limited "$trireme" data prepare text.txt --tokenizer byte --out data
+if mount -t tmpfs -o size=600k trireme "$small" 2>/dev/null; then
+  expect 4 'undisturbed run without room' "$trireme" chaos "${config[@]}" --out "$small/chaos"
+  grep -q '^error: .*No space left' err.txt || { fail 'no reason'; cat err.txt; }
+  ! grep -qE '^error: *$' err.txt || { fail 'an error without words'; cat err.txt; }
+  umount "$small"
+fi
 
 ((failures == 0)) && echo "all good"
 exit $((failures > 0))
