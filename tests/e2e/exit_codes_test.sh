@@ -123,6 +123,9 @@ if [[ -n $mpirun ]]; then
   expect 2 'mpi without mpirun' "${train[@]}" --set run.backend=mpi --set parallel.dp=2 --out alone
   grep -q 'mpirun -n 2' err.txt || { fail "not said how to start ranks of MPI"; cat err.txt; }
 fi
+expect 2 'no mpirun' "$trireme" launch "${config[@]}" --set run.backend=mpi \
+  --mpirun /nowhere/mpirun --out a
+grep -q 'run.backend = "mpi"' err.txt || { fail "not said how to start"; cat err.txt; }
 # A limit on the size of files gives the same exit code as a full disk, for every file.
 "$trireme" train "${config[@]}" --set run.steps=1 --out whole >out.txt 2>err.txt || fail "a run"
 limited() { bash -c 'ulimit -f 1; exec "$@"' limited "$@"; }
