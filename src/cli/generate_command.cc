@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
@@ -19,25 +17,30 @@
 #include "cli/number_text.h"
 #include "cli/open_model.h"
 #include "cli/stop_texts.h"
+#include "data/text_reader.h"
 #include "device/host.h"
 #include "train/generate.h"
 
 namespace trireme {
 namespace {
 
-// `option` names the file.
+// Reads what the option `option` names, and refuses what is not text, as `trireme data` does.
 Result<std::string> text_of(std::string_view option, const std::string& file,
-                            const OpenInput& open_input) {
-  if (is_url(file)) {
-    TRIREME_TRY(named, open_named(file, open_input));
-    return named.read_all();
-  }
+                            const GenerateOptions& options, const OpenInput& open_input) {
   std::error_code ignored;
-  if (file != "-" && !std::filesystem::exists(file, ignored)) {
+  if (file != "-" && !is_url(file) && !std::filesystem::exists(file, ignored)) {
     return usage(fmt::format("{} {}: no such file", option, file));
   }
-  if (file != "-") return read_text_file(file);
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  TRIREME_TRY(reader, TextReader::open({.paths = {file},
+                                        .format = TextFormat::Text,
+                                        .is_binary_read = options.is_binary_read,
+                                        .open_input = open_input}));
+  TextBatch batch;
+  for (bool has_more = reader.total_bytes() != 0; has_more;) {
+    TRIREME_TRY(more, reader.read(batch));
+    has_more = more;
+  }
+  return std::move(batch.text);
 }
 
 // Returns the prompts: one, or those of the lines of --prompts that are not empty.
@@ -49,11 +52,11 @@ Result<std::vector<std::string>> prompt_texts(const GenerateOptions& options,
     return usage("--prompt, --file and --prompts each name what to continue: give one of them");
   }
   if (!options.prompt_file.empty()) {
-    TRIREME_TRY(text, text_of("--file", options.prompt_file, open_input));
+    TRIREME_TRY(text, text_of("--file", options.prompt_file, options, open_input));
     return std::vector<std::string>{std::move(text)};
   }
   if (options.prompts_file.empty()) return std::vector<std::string>{options.prompt};
-  TRIREME_TRY(text, text_of("--prompts", options.prompts_file, open_input));
+  TRIREME_TRY(text, text_of("--prompts", options.prompts_file, options, open_input));
   std::vector<std::string> prompts;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {

@@ -97,6 +97,21 @@ TEST_F(Generate, SaysWhatTheContextCannotHold) {
   }
 }
 
+TEST_F(Generate, APromptThatIsNotTextIsRefusedAsDataRefusesIt) {
+  std::ofstream("program") << std::string(
+      "\x7f"
+      "ELF\0\1",
+      6);
+  for (const char* option : {"--file", "--prompts"}) {
+    const CommandAnswer refused = generate({"hf", option, "program", "-n", "2"});
+    EXPECT_EQ(refused.exit_code,
+              answer_of({"tokenizer", "encode", "program", "--tokenizer", "byte"}).exit_code);
+    EXPECT_NE(refused.err.find("program: is binary, not text: byte 4 is zero"), std::string::npos)
+        << refused.err;
+    EXPECT_EQ(generate({"hf", option, "program", "-n", "2", "--binary"}).exit_code, 0);
+  }
+}
+
 TEST_F(Generate, ReportsTheSpeedsOfPromptAndTextApart) {
   const CommandAnswer one = generate({"hf", "-p", "Once", "-n", "8"});
   EXPECT_TRUE(one.err.starts_with("model: loaded in ")) << one.err;

@@ -9,6 +9,7 @@
 #include "cli/generate_command.h"
 #include "cli/open_model.h"
 #include "cli/stored_output.h"
+#include "cli/text_arguments.h"
 
 namespace trireme {
 
@@ -63,6 +64,7 @@ Command generate_command() {
                           "input",
                    .target = &options->prompts_file,
                    .completion = Completion::File},
+                  binary_option(options->is_binary_read),
                   {.name = "tokens",
                    .letter = 'n',
                    .value_name = "N",
