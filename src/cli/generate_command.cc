@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
@@ -17,6 +18,7 @@
 #include "cli/number_text.h"
 #include "cli/open_model.h"
 #include "cli/stop_texts.h"
+#include "cli/text_options.h"
 #include "data/text_reader.h"
 #include "device/host.h"
 #include "train/generate.h"
@@ -41,6 +43,25 @@ Result<std::string> text_of(std::string_view option, const std::string& file,
     has_more = more;
   }
   return std::move(batch.text);
+}
+
+// Returns the tokenizer of --tokenizer, or null if the model's own is meant.
+Result<std::unique_ptr<Tokenizer>> named_tokenizer(const GenerateOptions& options,
+                                                   const ModelSpec& model,
+                                                   const OpenInput& open_input) {
+  if (options.tokenizer.empty()) return std::unique_ptr<Tokenizer>();
+  TRIREME_TRY(named, open_tokenizer(options.tokenizer, open_input));
+  if (named->vocab_size() <= model.vocab_size) return std::move(named);
+  return usage(fmt::format("--tokenizer {}: its {} tokens are more than the model's {}",
+                           options.tokenizer, named->vocab_size(), model.vocab_size));
+}
+
+Result<const Tokenizer*> own_tokenizer(const LoadedModel& loaded) {
+  const Result<const Tokenizer*> own = loaded.tokenizer();
+  if (own.ok()) return own;
+  return Error{own.error().kind, own.error().message +
+                                     "; if you know which one made its tokens, name it with "
+                                     "--tokenizer"};
 }
 
 // Returns the prompts: one, or those of the lines of --prompts that are not empty.
@@ -155,7 +176,8 @@ Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
                                   .most_tokens = int64_t(longest->size()) + options.num_tokens + 2,
                                   .num_threads = num_threads},
                                  io));
-  TRIREME_TRY(tokenizer, loaded->tokenizer());
+  TRIREME_TRY(named, named_tokenizer(options, loaded->model(), io.open_input));
+  TRIREME_TRY(tokenizer, named == nullptr ? own_tokenizer(*loaded) : named.get());
   const bool is_list = !options.prompts_file.empty();
   const auto label = [&](size_t index) {
     return is_list ? fmt::format("prompt {}: ", index + 1) : std::string();

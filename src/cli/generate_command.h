@@ -14,6 +14,7 @@ struct GenerateOptions {
   std::string model;       // the path of the model as an argument; see open_model()
   std::string checkpoint;  // the same path as the option --checkpoint
   std::string precision;   // a value of precision.compute; "": the dtype of the model
+  std::string tokenizer;   // as open_tokenizer() names it; "": that of the model
   std::string prompt;
   std::string prompt_file;      // "-": standard input
   std::string prompts_file;     // several prompts, one on each line; "-": standard input

@@ -47,6 +47,7 @@ Command generate_command() {
                           "experts, as the model has it; while it loads, memory holds both",
                    .target = &options->precision,
                    .choices = {"fp32", "bf16", "fp16", kQuantizedPrecision}},
+                  tokenizer_option(options->tokenizer),
                   {.name = "prompt",
                    .letter = 'p',
                    .value_name = "TEXT",
@@ -104,7 +105,8 @@ Command generate_command() {
                   threads_option(options->threads)},
       .examples = {"trireme generate runs/demo -p 'It is a truth' -n 100 --temp 0.8",
                    "trireme generate runs/demo/best -p 'Dear ' --stop '.' --repeat-penalty 1.1",
-                   "trireme generate runs/demo --prompts prompts.txt -n 50"},
+                   "trireme generate runs/demo --prompts prompts.txt -n 50",
+                   "trireme generate gpt2.bin --tokenizer gpt2-hf/ -p 'It is a truth'"},
       .run = [options](CommandIo& io) { return run_generate(*options, io); }};
 }
 
