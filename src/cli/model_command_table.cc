@@ -184,7 +184,7 @@ Command checkpoint_import_command() {
                    .completion = Completion::Folder},
                   {.name = "trainable",
                    .doc = "add an initial state of the optimizer, so that train --resume can start "
-                          "from this checkpoint",
+                          "from this checkpoint once --set data.train=FILE names what to train on",
                    .target = &options->is_trainable},
                   threads_option(options->threads)},
       .examples = {"trireme checkpoint import gpt2/ --out checkpoints/gpt2"},
