@@ -100,8 +100,10 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load_foreign(const std::string
   }
   std::unique_ptr<LoadedModel> loaded(new LoadedModel(path, model, dtype, limits.num_threads));
   loaded->tokenizer_ = std::move(foreign.tokenizer);
-  loaded->why_no_tokenizer_ =
-      fmt::format("has no tokenizer that can be used: {}", fmt::join(foreign.notes, "; "));
+  // Files of llm.c hold no tokenizer. Readers of other formats note why they have found none.
+  const std::string why = foreign.notes.empty() ? "files of this format hold none"
+                                                : fmt::format("{}", fmt::join(foreign.notes, "; "));
+  loaded->why_no_tokenizer_ = fmt::format("has no tokenizer that can be used: {}", why);
   const Frame frame = loaded->params();
   for (const ParamSpec& param : loaded->params_) {
     const std::span<const float> values = foreign.weights.at(param.name);

@@ -151,8 +151,48 @@ Result<std::string> read_text_file(const std::string& path, int64_t most_bytes) 
   return file.read_all(most_bytes);
 }
 
+namespace {
+
+// Returns the path that a chain of symbolic links names, also if nothing exists there.
+Result<std::string> behind_links(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as many as the kernel follows
+  std::filesystem::path reached = path;
+  for (int followed = 0; followed < kMostLinks; ++followed) {
+    std::error_code is_no_link;
+    const std::filesystem::path target = std::filesystem::read_symlink(reached, is_no_link);
+    if (is_no_link) return reached.string();
+    reached = reached.parent_path() / target;  // the target alone if it is absolute
+  }
+  errno = ELOOP;
+  return file_error(path, "open", ErrorKind::Damaged);
+}
+
+// True for a device or a pipe, which a rename would replace by a file.
+bool is_written_in_place(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+Status write_in_place(const std::string& path, std::string_view text, Progress* progress) {
+  const ShownCall call(progress, "write", path);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0) return file_error(path, "open", ErrorKind::Damaged);
+  Status done = Done{};
+  while (!text.empty() && done.ok()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written >= 0) text.remove_prefix(static_cast<size_t>(written));
+    if (written < 0 && errno != EINTR) done = file_error(path, "write", ErrorKind::Damaged);
+  }
+  ::close(fd);
+  return done;
+}
+
+}  // namespace
+
 Status write_file_atomically(const std::string& path, std::string_view text, Progress* progress) {
-  TRIREME_TRY(file, AtomicFile::create(path, progress));
+  if (is_written_in_place(path)) return write_in_place(path, text, progress);
+  TRIREME_TRY(named, behind_links(path));
+  TRIREME_TRY(file, AtomicFile::create(named, progress));
   TRIREME_TRY_DONE(file.write(text));
   return file.commit();
 }

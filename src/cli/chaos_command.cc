@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <sstream>
+#include <string_view>
 #include <thread>
 
 #include "agent/epoch_layout.h"
@@ -99,6 +101,20 @@ std::string last_lines(const std::string& path) {
   return "..." + text->substr(text->size() - kShown);
 }
 
+// Returns the errors that a command has printed, or its last lines if there are none. Ranks that
+// fail for the same reason print it once each.
+std::string errors_in(const std::string& log) {
+  constexpr std::string_view kBegin = "error: ";
+  const Result<std::string> text = read_text_file(log);
+  std::istringstream lines(text.ok() ? *text : "");
+  std::string errors, last;
+  for (std::string line; std::getline(lines, line); last = line) {
+    if (line.starts_with(kBegin) && line != last) errors += "\n" + line.substr(kBegin.size());
+  }
+  if (errors.empty()) errors = "\n" + last_lines(log);
+  return errors.substr(0, errors.find_last_not_of('\n') + 1);
+}
+
 // The undisturbed run.
 struct Oracle {
   int exit_code = 0;
@@ -168,9 +184,9 @@ class Chaos {
     if (is_interrupted_) return Done{};
     oracle_.exit_code = child.exit_code();
     if (oracle_.exit_code != 0 && oracle_.exit_code != kStoppedExitCode) {
-      return Error{ErrorKind::Runtime,
-                   fmt::format("the undisturbed run has failed with exit code {}:\n{}",
-                               oracle_.exit_code, last_lines(log))};
+      return Error{kind_of_exit(oracle_.exit_code),
+                   fmt::format("the undisturbed run has failed with exit code {} ({}):{}",
+                               oracle_.exit_code, log, errors_in(log))};
     }
     TRIREME_TRY(read, read_run_log(run_dir + "/metrics.jsonl"));
     oracle_.log = std::move(read);

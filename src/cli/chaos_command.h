@@ -25,7 +25,8 @@ struct ChaosOptions {
 };
 
 // Runs a job undisturbed, and again under faults, and compares the two bit by bit. Exit code 0 only
-// if every fault was survived and all bits are equal, else 5; 130 after a signal.
+// if every fault was survived and all bits are equal, else 5; 130 after a signal. If the
+// undisturbed run fails, the error is of the kind of its exit code.
 Result<int> run_chaos(const ChaosOptions& options, CommandIo& io);
 
 }  // namespace trireme

@@ -181,6 +181,12 @@ Result<int> run_checkpoint_import(const CheckpointImportOptions& options, Comman
   io.out << fmt::format("{}: {}\n", options.out, describe(model));
   TRIREME_TRY_DONE(
       check_written(model.weights, written.weights, Rounding::None, options.out, num_threads, io));
+  if (options.is_trainable) {  // the configuration has no data yet
+    io.out << fmt::format(
+        "train it: trireme train {0}/config.resolved.toml --resume {0} --set data.train={1} --out "
+        "RUN_DIR\n",
+        options.out, model.weights.model().reads_images() ? "IMAGES" : "TRAIN.tok");
+  }
   return 0;
 }
 

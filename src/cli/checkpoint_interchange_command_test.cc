@@ -180,6 +180,11 @@ TEST_F(Interchange, ATrainableCheckpointHasTheOptimizersBeginning) {
     EXPECT_NE(checkpoint->find("exp_avg/" + name), nullptr) << name;
     EXPECT_NE(checkpoint->find("exp_avg_sq/" + name), nullptr) << name;
   }
+  // The configuration names no data, so the command that trains it says what to set.
+  EXPECT_NE(out_.str().find("train it: trireme train " + path("ck") + "/config.resolved.toml " +
+                            "--resume " + path("ck") + " --set data.train=TRAIN.tok "),
+            std::string::npos)
+      << out_.str();
 }
 
 // The checksums of this checkpoint are right, so every command that reads its configuration must

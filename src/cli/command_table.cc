@@ -162,7 +162,7 @@ Command command_table(const Environment& environment) {
           .details = "Standard output carries data. Standard error carries progress and logs.",
           .subcommands = {train_command(),
                           sweep_command(),
-                          launch_command(),
+                          launch_command(environment),
                           chaos_command(),
                           agent_command(),
                           status_command(),

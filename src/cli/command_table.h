@@ -12,7 +12,7 @@ Command command_table(const Environment& environment);
 // Each of these functions makes the table of one group of commands.
 Command train_command();
 Command sweep_command();
-Command launch_command();
+Command launch_command(const Environment& environment);
 Command chaos_command();
 Command agent_command();
 Command status_command();

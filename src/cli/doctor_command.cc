@@ -92,22 +92,10 @@ Finding open_files() {
           few ? "ulimit -n 1024" : ""};
 }
 
-bool is_in_path(const std::string& program, const std::string& search_path) {
-  size_t begin = 0;
-  while (begin <= search_path.size()) {
-    const size_t end = std::min(search_path.find(':', begin), search_path.size());
-    std::error_code ignored;
-    if (fs::exists(fs::path(search_path.substr(begin, end - begin)) / program, ignored))
-      return true;
-    begin = end + 1;
-  }
-  return false;
-}
-
 // Checks for a program that an optional feature needs; `package` contains it.
 Finding program(const std::string& name, const std::string& use, const std::string& package,
                 const std::string& search_path) {
-  if (is_in_path(name, search_path)) return {State::Good, name, "found: " + use, ""};
+  if (has_program(name, search_path)) return {State::Good, name, "found: " + use, ""};
   return {State::Note, name, "not found: " + use, "sudo apt-get install " + package};
 }
 

@@ -21,6 +21,13 @@ int exit_code(ErrorKind kind) {
   return kFailedExitCode;
 }
 
+ErrorKind kind_of_exit(int code) {
+  for (const ErrorKind kind : {ErrorKind::Usage, ErrorKind::Infeasible, ErrorKind::Damaged}) {
+    if (exit_code(kind) == code) return kind;
+  }
+  return ErrorKind::Runtime;
+}
+
 void print_error(std::string_view message, CommandIo& io) {
   size_t begin = 0;
   while (begin <= message.size()) {

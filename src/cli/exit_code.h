@@ -11,6 +11,8 @@ namespace trireme {
 
 // Returns the exit code of a failure (docs/cli.md).
 int exit_code(ErrorKind kind);
+// Returns the kind of a failure of a child of this program that ended with a code other than 0.
+ErrorKind kind_of_exit(int code);
 
 // Prints every line of the message as an error, in red on a terminal.
 void print_error(std::string_view message, CommandIo& io);

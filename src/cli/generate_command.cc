@@ -4,8 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
-#include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
@@ -19,25 +18,50 @@
 #include "cli/number_text.h"
 #include "cli/open_model.h"
 #include "cli/stop_texts.h"
+#include "cli/text_options.h"
+#include "data/text_reader.h"
 #include "device/host.h"
 #include "train/generate.h"
 
 namespace trireme {
 namespace {
 
-// `option` names the file.
+// Reads what the option `option` names, and refuses what is not text, as `trireme data` does.
 Result<std::string> text_of(std::string_view option, const std::string& file,
-                            const OpenInput& open_input) {
-  if (is_url(file)) {
-    TRIREME_TRY(named, open_named(file, open_input));
-    return named.read_all();
-  }
+                            const GenerateOptions& options, const OpenInput& open_input) {
   std::error_code ignored;
-  if (file != "-" && !std::filesystem::exists(file, ignored)) {
+  if (file != "-" && !is_url(file) && !std::filesystem::exists(file, ignored)) {
     return usage(fmt::format("{} {}: no such file", option, file));
   }
-  if (file != "-") return read_text_file(file);
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  TRIREME_TRY(reader, TextReader::open({.paths = {file},
+                                        .format = TextFormat::Text,
+                                        .is_binary_read = options.is_binary_read,
+                                        .open_input = open_input}));
+  TextBatch batch;
+  for (bool has_more = reader.total_bytes() != 0; has_more;) {
+    TRIREME_TRY(more, reader.read(batch));
+    has_more = more;
+  }
+  return std::move(batch.text);
+}
+
+// Returns the tokenizer of --tokenizer, or null if the model's own is meant.
+Result<std::unique_ptr<Tokenizer>> named_tokenizer(const GenerateOptions& options,
+                                                   const ModelSpec& model,
+                                                   const OpenInput& open_input) {
+  if (options.tokenizer.empty()) return std::unique_ptr<Tokenizer>();
+  TRIREME_TRY(named, open_tokenizer(options.tokenizer, open_input));
+  if (named->vocab_size() <= model.vocab_size) return std::move(named);
+  return usage(fmt::format("--tokenizer {}: its {} tokens are more than the model's {}",
+                           options.tokenizer, named->vocab_size(), model.vocab_size));
+}
+
+Result<const Tokenizer*> own_tokenizer(const LoadedModel& loaded) {
+  const Result<const Tokenizer*> own = loaded.tokenizer();
+  if (own.ok()) return own;
+  return Error{own.error().kind, own.error().message +
+                                     "; if you know which one made its tokens, name it with "
+                                     "--tokenizer"};
 }
 
 // Returns the prompts: one, or those of the lines of --prompts that are not empty.
@@ -49,11 +73,11 @@ Result<std::vector<std::string>> prompt_texts(const GenerateOptions& options,
     return usage("--prompt, --file and --prompts each name what to continue: give one of them");
   }
   if (!options.prompt_file.empty()) {
-    TRIREME_TRY(text, text_of("--file", options.prompt_file, open_input));
+    TRIREME_TRY(text, text_of("--file", options.prompt_file, options, open_input));
     return std::vector<std::string>{std::move(text)};
   }
   if (options.prompts_file.empty()) return std::vector<std::string>{options.prompt};
-  TRIREME_TRY(text, text_of("--prompts", options.prompts_file, open_input));
+  TRIREME_TRY(text, text_of("--prompts", options.prompts_file, options, open_input));
   std::vector<std::string> prompts;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -152,7 +176,8 @@ Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
                                   .most_tokens = int64_t(longest->size()) + options.num_tokens + 2,
                                   .num_threads = num_threads},
                                  io));
-  TRIREME_TRY(tokenizer, loaded->tokenizer());
+  TRIREME_TRY(named, named_tokenizer(options, loaded->model(), io.open_input));
+  TRIREME_TRY(tokenizer, named == nullptr ? own_tokenizer(*loaded) : named.get());
   const bool is_list = !options.prompts_file.empty();
   const auto label = [&](size_t index) {
     return is_list ? fmt::format("prompt {}: ", index + 1) : std::string();

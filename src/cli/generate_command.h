@@ -14,9 +14,11 @@ struct GenerateOptions {
   std::string model;       // the path of the model as an argument; see open_model()
   std::string checkpoint;  // the same path as the option --checkpoint
   std::string precision;   // a value of precision.compute; "": the dtype of the model
+  std::string tokenizer;   // as open_tokenizer() names it; "": that of the model
   std::string prompt;
-  std::string prompt_file;   // "-": standard input
-  std::string prompts_file;  // several prompts, one on each line; "-": standard input
+  std::string prompt_file;      // "-": standard input
+  std::string prompts_file;     // several prompts, one on each line; "-": standard input
+  bool is_binary_read = false;  // a prompt that is not text is read as bytes instead of refused
   int64_t num_tokens = 128;
   double temperature = 1.0;  // 0: always the most likely token
   int64_t top_k = 0;         // 0: all tokens

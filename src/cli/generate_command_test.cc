@@ -97,6 +97,54 @@ TEST_F(Generate, SaysWhatTheContextCannotHold) {
   }
 }
 
+// Files of llm.c have no tokenizer, so one is named. It has the same text as in the other formats.
+TEST_F(Generate, ATokenizerCanBeNamedForAModelThatHasNone) {
+  InterchangeModel model = small_foreign_model(ModelConfig().family);
+  model.dtype = DType::F32;
+  ASSERT_TRUE(write_foreign_model(model, "model.bin", {.format = ForeignFormat::Llmc}).ok());
+  const std::vector<std::string> rest = {"-p", "Once", "-n", "10", "--seed", "5"};
+  const auto with = [&](std::vector<std::string> args) {
+    args.insert(args.end(), rest.begin(), rest.end());
+    return args;
+  };
+  const CommandAnswer refused = generate(with({"-m", "model.bin"}));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("model.bin has no tokenizer that can be used: files of this format "
+                             "hold none; if you know which one made its tokens, name it with "
+                             "--tokenizer\n"),
+            std::string::npos)
+      << refused.err;
+  const std::string expected = text_of(with({"hf"}));
+  EXPECT_EQ(text_of(with({"-m", "model.bin", "--tokenizer", "hf"})), expected);
+  EXPECT_EQ(text_of(with({"-m", "model.bin", "--tokenizer", "hf/tokenizer.json"})), expected);
+
+  {
+    std::ofstream text("text.txt");
+    for (int number = 0; number < 2000; ++number) text << "number " << number * 7919 << "\n";
+  }
+  const std::vector<std::string> train = {"tokenizer", "train", "text.txt", "--vocab-size",
+                                          "301",       "--out", "tok.json"};
+  ASSERT_EQ(answer_of(train).exit_code, 0);
+  const CommandAnswer large = generate(with({"hf", "--tokenizer", "tok.json"}));
+  EXPECT_EQ(large.exit_code, 2);
+  EXPECT_NE(large.err.find("tokens are more than the model's 300"), std::string::npos) << large.err;
+}
+
+TEST_F(Generate, APromptThatIsNotTextIsRefusedAsDataRefusesIt) {
+  std::ofstream("program") << std::string(
+      "\x7f"
+      "ELF\0\1",
+      6);
+  for (const char* option : {"--file", "--prompts"}) {
+    const CommandAnswer refused = generate({"hf", option, "program", "-n", "2"});
+    EXPECT_EQ(refused.exit_code,
+              answer_of({"tokenizer", "encode", "program", "--tokenizer", "byte"}).exit_code);
+    EXPECT_NE(refused.err.find("program: is binary, not text: byte 4 is zero"), std::string::npos)
+        << refused.err;
+    EXPECT_EQ(generate({"hf", option, "program", "-n", "2", "--binary"}).exit_code, 0);
+  }
+}
+
 TEST_F(Generate, ReportsTheSpeedsOfPromptAndTextApart) {
   const CommandAnswer one = generate({"hf", "-p", "Once", "-n", "8"});
   EXPECT_TRUE(one.err.starts_with("model: loaded in ")) << one.err;

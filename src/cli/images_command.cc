@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -83,6 +84,10 @@ Status run_data_images(const DataImagesOptions& options, std::ostream& out, std:
     return usage(fmt::format("--size {} must be from 1 to {}", options.size, kMostSize));
   }
   TRIREME_TRY_DONE(require_here(options.path));
+  std::error_code ignored;
+  if (!std::filesystem::exists(options.path, ignored)) {
+    return usage(options.path + ": no such file or folder");
+  }
   TRIREME_TRY(images, open_image_set(options.path, options.split, {options.size, options.size, 3}));
   ThreadTeam team(thread_count(options.num_threads));
   const auto start = std::chrono::steady_clock::now();

@@ -24,6 +24,7 @@
 #include "base/file.h"
 #include "cli/exit_code.h"
 #include "cli/launch_layouts.h"
+#include "cli/path_checks.h"
 #include "cli/stored_run.h"
 #include "cli/train_command.h"
 #include "comm/mpi/mpi_world.h"
@@ -130,8 +131,15 @@ Status check_mpi(const LaunchOptions& options) {
         "--on-loss shrink: with run.backend = \"mpi\" no rank outlives a lost one, and all are "
         "started again; leave one of the two out");
   }
-  if (words_of(options.mpirun).empty()) return usage("--mpirun is empty");
-  return Done{};
+  const std::vector<std::string> mpirun = words_of(options.mpirun);
+  if (mpirun.empty()) return usage("--mpirun is empty");
+  if (options.search_path.empty() || has_program(mpirun.front(), options.search_path)) {
+    return Done{};
+  }
+  return usage(fmt::format(
+      "run.backend = \"mpi\", but {} is not found: install it (sudo apt-get install openmpi-bin), "
+      "name it with --mpirun PATH, or leave the key out: trireme launch needs no MPI",
+      mpirun.front()));
 }
 
 // Every agent finds the Coord and the fence below the folder of the run.

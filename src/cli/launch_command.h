@@ -28,6 +28,7 @@ struct LaunchOptions {
   std::string listen;               // HOST or HOST:PORT; "": the name of this host
   std::string ssh = "ssh -o BatchMode=yes";
   std::string mpirun = "mpirun";   // with its options, for run.backend = "mpi"
+  std::string search_path;         // value of PATH, where mpirun is searched; "": not checked
   std::string coord;               // file:DIR or etcd:HOST:PORT; "": a folder in that of the run
   std::optional<int64_t> lease_s;  // of the agents; absent: kUsualLeaseS
 

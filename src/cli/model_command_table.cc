@@ -9,6 +9,7 @@
 #include "cli/generate_command.h"
 #include "cli/open_model.h"
 #include "cli/stored_output.h"
+#include "cli/text_arguments.h"
 
 namespace trireme {
 
@@ -46,6 +47,7 @@ Command generate_command() {
                           "experts, as the model has it; while it loads, memory holds both",
                    .target = &options->precision,
                    .choices = {"fp32", "bf16", "fp16", kQuantizedPrecision}},
+                  tokenizer_option(options->tokenizer),
                   {.name = "prompt",
                    .letter = 'p',
                    .value_name = "TEXT",
@@ -63,6 +65,7 @@ Command generate_command() {
                           "input",
                    .target = &options->prompts_file,
                    .completion = Completion::File},
+                  binary_option(options->is_binary_read),
                   {.name = "tokens",
                    .letter = 'n',
                    .value_name = "N",
@@ -102,7 +105,8 @@ Command generate_command() {
                   threads_option(options->threads)},
       .examples = {"trireme generate runs/demo -p 'It is a truth' -n 100 --temp 0.8",
                    "trireme generate runs/demo/best -p 'Dear ' --stop '.' --repeat-penalty 1.1",
-                   "trireme generate runs/demo --prompts prompts.txt -n 50"},
+                   "trireme generate runs/demo --prompts prompts.txt -n 50",
+                   "trireme generate gpt2.bin --tokenizer gpt2-hf/ -p 'It is a truth'"},
       .run = [options](CommandIo& io) { return run_generate(*options, io); }};
 }
 
@@ -180,7 +184,7 @@ Command checkpoint_import_command() {
                    .completion = Completion::Folder},
                   {.name = "trainable",
                    .doc = "add an initial state of the optimizer, so that train --resume can start "
-                          "from this checkpoint",
+                          "from this checkpoint once --set data.train=FILE names what to train on",
                    .target = &options->is_trainable},
                   threads_option(options->threads)},
       .examples = {"trireme checkpoint import gpt2/ --out checkpoints/gpt2"},

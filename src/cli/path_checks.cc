@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/input_file.h"
@@ -82,6 +83,20 @@ bool is_own_model(const std::string& path) {
   std::error_code ignored;
   return fs::exists(path + "/index.json", ignored) ||
          fs::is_directory(path + "/checkpoints", ignored) || has_checkpoints(path);
+}
+
+bool has_program(const std::string& program, const std::string& search_path) {
+  std::error_code ignored;
+  if (program.find('/') != std::string::npos) return fs::exists(program, ignored);
+  size_t begin = 0;
+  while (begin <= search_path.size()) {
+    const size_t end = std::min(search_path.find(':', begin), search_path.size());
+    if (fs::exists(fs::path(search_path.substr(begin, end - begin)) / program, ignored)) {
+      return true;
+    }
+    begin = end + 1;
+  }
+  return false;
 }
 
 Status require_new(const std::string& out) {

@@ -28,6 +28,10 @@ Status require_adapters(const std::string& path);
 // Returns true if the path is a checkpoint or a run directory of Trireme.
 bool is_own_model(const std::string& path);
 
+// Returns true if `program` is the path of a file, or a name in a folder of `search_path`, the
+// value of PATH.
+bool has_program(const std::string& program, const std::string& search_path);
+
 // Checks that an output path is new: not a file, and not a folder with files.
 Status require_new(const std::string& out);
 

@@ -66,22 +66,23 @@ struct Priced {
   Hardware hardware;
 };
 
-// Either this machine, or the machine of a hardware file; then each rank has the memory that the
-// file states.
-Result<Priced> priced_for(const PlanOptions& options, RunConfig& config) {
-  Priced priced;
-  if (options.cluster.empty()) {
-    priced.host = this_host();
-    TRIREME_TRY(measured, measure_this_machine(config, priced.host));
-    priced.hardware = measured;
-    return priced;
-  }
+// Returns the facts of this machine, or of the machine of a hardware file; then each rank has the
+// memory that the file states.
+Result<HostFacts> host_of(const PlanOptions& options, RunConfig& config) {
+  if (options.cluster.empty()) return this_host();
   TRIREME_TRY(described, load_hardware(options.cluster));
   if (config.memory.limit_bytes == 0) config.memory.limit_bytes = described.most_memory_bytes();
-  priced.host.num_cores = described.threads;
-  priced.host.hardware = described;
-  priced.hardware = described;
-  return priced;
+  HostFacts host;
+  host.num_cores = described.threads;
+  host.hardware = std::move(described);
+  return host;
+}
+
+// Measures this machine unless a hardware file describes one.
+Result<Priced> priced_on(HostFacts host, const RunConfig& config) {
+  if (host.hardware) return Priced{host, *host.hardware};
+  TRIREME_TRY(measured, measure_this_machine(config, host));
+  return Priced{std::move(host), std::move(measured)};
 }
 
 nlohmann::ordered_json priced_json(const RunPlan& plan, const Hardware& hardware) {
@@ -277,6 +278,13 @@ PlanPageParts page_parts(const DiagnosedPlan& diagnosed, const PlanAdvice& advic
           .price_per_hour = advice.price_per_hour};
 }
 
+// True if the command has nothing to print when the configured layout is refused.
+bool ends_with_refusal(const PlanOptions& options) {
+  const PlanAdviceOptions& advice = options.advice;
+  return !searches_layouts(options) && options.as.empty() && !advice.max_model && !advice.rules &&
+         advice.roofline.empty();
+}
+
 // These remarks are printed below a plan.
 struct PlanRemarks {
   const PlanAdvice& advice;
@@ -332,7 +340,13 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
   PlanJobOptions jobs = options.jobs;
   if (searches_by_op(options)) jobs.out.clear();  // --out names the file of the plan
   TRIREME_TRY(loaded, load_plan_config(options.config, jobs, lays_out_anew, io));
-  TRIREME_TRY(priced, priced_for(options, loaded.config));
+  TRIREME_TRY(host, host_of(options, loaded.config));
+  std::optional<Result<RunPlan>> planned;
+  if (ends_with_refusal(options)) {  // before the machine is measured, which takes a second
+    planned = plan_session(loaded.config, host, io.open_input);
+    if (!planned->ok()) return loaded.located(planned->error());
+  }
+  TRIREME_TRY(priced, priced_on(std::move(host), loaded.config));
   TRIREME_TRY(advice, plan_advice(options.advice, loaded.config, priced.host, priced.hardware,
                                   io.open_input));
   if (searches_by_op(options))
@@ -344,16 +358,16 @@ Result<int> run_plan(const PlanOptions& options, CommandIo& io) {
     drop_memory_limits(loaded.config, priced.host);
   }
   const Hardware& hardware = priced.hardware;
-  const Result<RunPlan> planned = plan_session(loaded.config, priced.host, io.open_input);
-  if (!planned.ok()) {
-    const Error refused = loaded.located(planned.error());
+  if (!planned) planned = plan_session(loaded.config, priced.host, io.open_input);
+  if (!planned->ok()) {
+    const Error refused = loaded.located(planned->error());
     const bool needs_plan = options.advice.token_question.tokens ||
                             !options.advice.goodput.failures.empty() ||
                             !options.advice.storage.cluster.empty();
     if (!advice.stands_alone() || needs_plan) return refused;
     return print_advice_alone(options, advice, refused, io);
   }
-  const RunPlan& plan = planned.value();
+  const RunPlan& plan = planned->value();
   TRIREME_TRY_DONE(add_plan_costs(options.advice, plan, hardware, advice));
   io.err << warning_lines(plan);
   TRIREME_TRY_DONE(write_export(options.jobs, plan, io));

@@ -293,6 +293,14 @@ TEST(PlanCommand, ThePageShowsRanksThatLookAlikeOnce) {
                          .at("ranks");
   EXPECT_EQ(ranks.at("num_ranks"), 64);
   EXPECT_LE(ranks.at("ranks").size(), 4u);
+  int num_alike = 0;  // "slowest, 16 alike"
+  for (const Json& rank : ranks.at("ranks")) {
+    const std::string why = rank.at("why");
+    const size_t number = why.find_first_of("0123456789");
+    ASSERT_NE(number, why.npos) << rank.at("rank") << ": " << why;
+    num_alike += std::stoi(why.substr(number));
+  }
+  EXPECT_EQ(num_alike, 64);
 }
 
 TEST(PlanCommand, TheGraphIsThatOfTheRank) {

@@ -134,8 +134,9 @@ Command sweep_command() {
       .run = [options](CommandIo& io) { return run_sweep(*options, io); }};
 }
 
-Command launch_command() {
+Command launch_command(const Environment& environment) {
   auto options = std::make_shared<LaunchOptions>();
+  options->search_path = environment.path;
   return {
       .name = "launch",
       .summary = "Train a model with a process for every rank.",

@@ -46,54 +46,88 @@ bool look_alike(const RunPlan& plan, const PredictedClass& a, const PredictedCla
          near(time.exposed_comm, other.exposed_comm) && near(sent(a), sent(b));
 }
 
-// The first rank of every set of classes that look alike, with the number of its ranks.
-std::vector<std::pair<int, int>> visible_classes(const RunPlan& plan,
-                                                 const std::vector<PredictedClass>& classes) {
+// Classes that look alike.
+struct VisibleClass {
+  int first = 0;  // rank
+  int num_ranks = 0;
+  bool is_shown = false;
+};
+
+// Every class of the predictions belongs to one of these.
+struct VisibleClasses {
+  std::vector<VisibleClass> all;
+  std::vector<size_t> index_of;  // [class of the predictions] in `all`
+};
+
+VisibleClasses visible_classes(const RunPlan& plan, const std::vector<PredictedClass>& classes) {
   std::vector<const PredictedClass*> firsts;
-  std::vector<std::pair<int, int>> visible;
+  VisibleClasses visible;
   for (const PredictedClass& one : classes) {
     const auto same = std::find_if(firsts.begin(), firsts.end(), [&](const PredictedClass* other) {
       return look_alike(plan, *other, one);
     });
-    if (same != firsts.end()) {
-      visible[size_t(same - firsts.begin())].second += one.num_ranks;
-      continue;
+    visible.index_of.push_back(size_t(same - firsts.begin()));
+    if (same == firsts.end()) {
+      firsts.push_back(&one);
+      visible.all.push_back({.first = one.first});
     }
-    firsts.push_back(&one);
-    visible.push_back({one.first, one.num_ranks});
+    visible.all[visible.index_of.back()].num_ranks += one.num_ranks;
   }
   return visible;
 }
 
-// Returns at most kMostRanks ranks: the slowest and the median one, and behind them all ranks if
-// there are few, else the first rank of as many classes as the page has room for, with the number
-// of ranks that look alike.
-std::vector<ShownPosition> shown_positions(const RunPlan& plan, const Predictions& predictions,
-                                           const DisturbedStep* step) {
+// All ranks of a plan that has few of them, the slowest and the median one first.
+std::vector<ShownPosition> all_positions(int num_ranks, const DisturbedStep* step) {
   std::vector<ShownPosition> shown;
   const auto add = [&](int position, std::string why) {
     const bool is_shown = std::any_of(shown.begin(), shown.end(), [&](const ShownPosition& one) {
       return one.position == position;
     });
-    if (!is_shown && shown.size() < kMostRanks) shown.push_back({position, std::move(why)});
+    if (!is_shown) shown.push_back({position, std::move(why)});
   };
-  const std::vector<std::pair<int, int>> classes = visible_classes(plan, predictions.classes);
-  const size_t num_ranks = size_t(plan.num_ranks());
   if (step != nullptr && num_ranks > 1) {
     add(step->slowest(), "slowest");
     add(step->median(), "median");
   }
-  for (size_t i = 0; i < std::min(num_ranks, kMostRanks); ++i) {
-    if (num_ranks <= kMostRanks) {
-      add(int(i), "");
-      continue;
-    }
-    // Takes the first and the last class and evenly spaced classes between them.
-    const size_t count = std::min(classes.size(), kMostRanks);
-    if (i >= count) break;
-    const auto& [first, num_alike] =
-        classes[count == 1 ? 0 : i * (classes.size() - 1) / (count - 1)];
-    add(first, fmt::format("{} alike", num_alike));
+  for (int rank = 0; rank < num_ranks; ++rank) add(rank, "");
+  return shown;
+}
+
+// Returns at most kMostRanks ranks: the slowest and the median one, and behind them the first rank
+// of as many other classes as the page has room for. Each says how many ranks look like it. A rank
+// of a disturbed step looks like no other, so the slowest and the median one are shown beside their
+// classes.
+std::vector<ShownPosition> shown_positions(const RunPlan& plan, const Predictions& predictions,
+                                           const DisturbedStep* step, bool is_disturbed) {
+  if (size_t(plan.num_ranks()) <= kMostRanks) return all_positions(plan.num_ranks(), step);
+  VisibleClasses visible = visible_classes(plan, predictions.classes);
+  const auto class_at = [&](int position) -> VisibleClass& {
+    return visible.all[visible.index_of[size_t(predictions.class_of[size_t(position)])]];
+  };
+  std::vector<ShownPosition> shown;
+  const auto add = [&](int position, const std::string& why) {
+    VisibleClass& own = class_at(position);
+    if (std::exchange(own.is_shown, true)) return;
+    shown.push_back({position, fmt::format("{}{} alike", why, own.num_ranks)});
+  };
+  if (step != nullptr && is_disturbed) {
+    shown = {{step->slowest(), "slowest"}, {step->median(), "median"}};
+  } else if (step != nullptr) {
+    const bool are_alike = &class_at(step->slowest()) == &class_at(step->median());
+    add(step->slowest(), are_alike ? "slowest and median, " : "slowest, ");
+    add(step->median(), "median, ");
+  }
+  std::vector<int> left;  // first ranks of the classes without a rank yet
+  for (const VisibleClass& one : visible.all) {
+    const bool is_there =
+        one.is_shown || std::any_of(shown.begin(), shown.end(),
+                                    [&](const auto& s) { return s.position == one.first; });
+    if (!is_there) left.push_back(one.first);
+  }
+  // Takes the first and the last class and evenly spaced classes between them.
+  const size_t count = std::min(left.size(), kMostRanks - shown.size());
+  for (size_t i = 0; i < count; ++i) {
+    add(left[count == 1 ? 0 : i * (left.size() - 1) / (count - 1)], "");
   }
   return shown;
 }
@@ -123,7 +157,7 @@ PageRanks page_ranks(const RunPlan& plan, const Hardware& hardware, const Predic
                               : undisturbed.ok() ? undisturbed->step.get()
                                                  : nullptr;
   PageRanks shown;
-  for (const auto& [position, why] : shown_positions(plan, predictions, step)) {
+  for (const auto& [position, why] : shown_positions(plan, predictions, step, what_if != nullptr)) {
     const RankPlan rank = rank_plan(plan, position);
     Json one = {{"rank", position}, {"why", why}};
     one.update(rank_view(plan, rank, simulation.ok() ? &simulation.value() : nullptr,

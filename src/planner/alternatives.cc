@@ -17,9 +17,13 @@ int64_t needed_bytes(const RunPlan& plan, bool limits_ranks) {
   return limits_ranks ? plan.tightest().needed_bytes() : plan.arena_bytes();
 }
 
-std::string refusal_of(int64_t needed, int64_t limit) {
+std::string refusal_of(const RunPlan& plan, int64_t limit, bool limits_ranks) {
+  const int64_t needed = needed_bytes(plan, limits_ranks);
   if (limit <= 0 || needed <= limit) return "";
-  return fmt::format("needs {}, {} available", format_bytes(needed), format_bytes(limit));
+  const bool is_sum = !limits_ranks && plan.num_ranks() > 1;
+  return fmt::format("{} {}, {} available",
+                     is_sum ? fmt::format("its {} ranks need", plan.num_ranks()) : "needs",
+                     format_bytes(needed), format_bytes(limit));
 }
 
 // Micro-batch sizes that divide the step, each half or twice the one before, from the configured
@@ -63,11 +67,10 @@ Result<std::vector<Alternative>> alternatives(const RunConfig& config, const Hos
       other.memory.limit_bytes = fits ? config.memory.limit_bytes : 0;
       const Result<RunPlan> plan = make_plan(other, fits ? host : boundless);
       if (!plan.ok()) continue;
-      const int64_t needed = needed_bytes(*plan, limits_ranks);
       all.push_back(
-          {recompute, micro, needed, predicted_step_s(*plan, hardware),
+          {recompute, micro, plan->largest().memory.arena_bytes, predicted_step_s(*plan, hardware),
            micro == configured.shape.micro_sequences && recompute == configured.shape.recompute,
-           refusal_of(needed, limit)});
+           refusal_of(*plan, limit, limits_ranks)});
     }
   }
   std::stable_sort(all.begin(), all.end(), [](const Alternative& a, const Alternative& b) {

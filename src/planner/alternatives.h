@@ -14,7 +14,7 @@ namespace trireme {
 struct Alternative {
   Recompute recompute = Recompute::None;
   int64_t micro_sequences = 0;
-  int64_t arena_bytes = 0;  // all ranks together; the largest rank if memory.limit_bytes is set
+  int64_t arena_bytes = 0;  // of the rank that allocates the most
   double step_s = 0.0;
   bool is_configured = false;
   std::string refusal;  // why it cannot run; empty if it can

@@ -19,33 +19,33 @@ std::string_view words_of(ActionKind kind) {
     case ActionKind::BW:
       return "BW both gradients";
     case ActionKind::FB:
-      return "F&BW one beside the other";
+      return "F&BW forward and both gradients beside each other";
     case ActionKind::SendActivation:
       return "SF send activation";
     case ActionKind::RecvActivation:
-      return "RF receive it";
+      return "RF receive activation";
     case ActionKind::SendGrad:
       return "SB send gradient";
     case ActionKind::RecvGrad:
-      return "RB receive it";
+      return "RB receive gradient";
     case ActionKind::SumGrad:
       return "Sum@ add slots of gradients";
     case ActionKind::JoinDirections:
-      return "Sum+& add those of the rank with the other direction";
+      return "Sum+& add gradients of the rank with the other direction";
     case ActionKind::ReduceGrad:
-      return "Reduce sum over dp";
+      return "Reduce sum gradients over dp";
     case ActionKind::JoinTiedTable:
-      return "Reduce& sum of the tied table";
+      return "Reduce& sum gradients of the tied table";
     case ActionKind::Unshard:
       return "Unshard gather parameters";
     case ActionKind::Reshard:
-      return "Reshard free them";
+      return "Reshard free gathered parameters";
     case ActionKind::OffloadUnits:
     case ActionKind::OffloadPiece:
-      return "Offload write to the file";
+      return "Offload write to the file of memory.offload";
     case ActionKind::FetchUnits:
     case ActionKind::FetchPiece:
-      return "Fetch read from it";
+      return "Fetch read from the file of memory.offload";
     case ActionKind::Step:
     case ActionKind::StepPiece:
       return "Step update";
@@ -75,7 +75,7 @@ std::string action_legend(const Program& program, int num_chunks) {
     }
     if (computes(action.kind) && text.find('+') != std::string::npos) add("+ adds to the gradient");
     if (computes(action.kind) && text.find('@') != std::string::npos) add("@1 in slot 1");
-    if (action.beside != Beside::None) add("& beside each other");
+    if (action.beside != Beside::None) add("& actions run beside each other");
     if (text.find('>') != std::string::npos) add(">1 to rank 1 of the pipeline");
     if (text.find('<') != std::string::npos) add("<1 from rank 1 of the pipeline");
   }

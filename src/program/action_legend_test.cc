@@ -35,6 +35,16 @@ TEST(ActionLegend, ExplainsWhatOccursAndNothingElse) {
   }
 }
 
+// A program may hold one kind of a pair alone, so no entry refers to the words of another one.
+TEST(ActionLegend, EveryEntryIsUnderstoodAlone) {
+  for (int kind = 0; kind <= int(ActionKind::Validate); ++kind) {
+    const std::string entry = " " + action_legend({{.kind = ActionKind(kind)}}, 1) + " ";
+    for (const char* word : {" it ", " it,", " them ", " them,", " those "}) {
+      EXPECT_EQ(entry.find(word), std::string::npos) << entry;
+    }
+  }
+}
+
 // Each kind of action that any program may hold has words, and marks are explained if they occur.
 TEST(ActionLegend, EveryKindHasWords) {
   for (int kind = 0; kind <= int(ActionKind::Validate); ++kind) {

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <map>
-#include <set>
+#include <sstream>
+#include <string>
 
 namespace trireme {
 namespace {
@@ -38,6 +41,23 @@ TEST(Palette, OneColourMeansOneThing) {
         EXPECT_GE(apart, 24.0) << name << " and " << other;
       }
     }
+  }
+}
+
+// The picture of the README is drawn by hand.
+TEST(Palette, ThePictureOfAStepHasTheColoursOfThePages) {
+  const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+  std::stringstream picture;
+  picture << std::ifstream(root / "docs" / "step.svg").rdbuf();
+  std::map<std::string, Color> pages;
+  for (const auto& [name, color] : report_palette()) pages[name] = color;
+  const std::map<std::string, std::string> names = {
+      {"f", "op-F"},       {"b", "op-BW"},         {"c", "op-transfer"},    {"u", "op-Step"},
+      {"p", "mem-params"}, {"o", "mem-optimizer"}, {"a", "mem-activations"}};
+  for (const auto& [style, name] : names) {
+    const std::string own = "." + style + "{fill:", begin = own + css(pages.at(name)) + "}";
+    EXPECT_NE(picture.str().find(begin), std::string::npos) << name;
+    EXPECT_EQ(picture.str().find(own), picture.str().rfind(own)) << name;  // in dark pages, too
   }
 }
 

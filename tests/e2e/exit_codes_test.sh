@@ -123,6 +123,9 @@ if [[ -n $mpirun ]]; then
   expect 2 'mpi without mpirun' "${train[@]}" --set run.backend=mpi --set parallel.dp=2 --out alone
   grep -q 'mpirun -n 2' err.txt || { fail "not said how to start ranks of MPI"; cat err.txt; }
 fi
+expect 2 'no mpirun' "$trireme" launch "${config[@]}" --set run.backend=mpi \
+  --mpirun /nowhere/mpirun --out a
+grep -q 'run.backend = "mpi"' err.txt || { fail "not said how to start"; cat err.txt; }
 # A limit on the size of files gives the same exit code as a full disk, for every file.
 "$trireme" train "${config[@]}" --set run.steps=1 --out whole >out.txt 2>err.txt || fail "a run"
 limited() { bash -c 'ulimit -f 1; exec "$@"' limited "$@"; }
@@ -130,6 +133,12 @@ expect 4 'export without room' limited "$trireme" checkpoint export whole --form
 expect 4 'report without room' limited "$trireme" report whole --out page.html
 yes 'a line of a text' | head -n 20000 >text.txt
 expect 4 'prepare without room' limited "$trireme" data prepare text.txt --tokenizer byte --out data
+if mount -t tmpfs -o size=600k trireme "$small" 2>/dev/null; then
+  expect 4 'undisturbed run without room' "$trireme" chaos "${config[@]}" --out "$small/chaos"
+  grep -q '^error: .*No space left' err.txt || { fail 'no reason'; cat err.txt; }
+  ! grep -qE '^error: *$' err.txt || { fail 'an error without words'; cat err.txt; }
+  umount "$small"
+fi
 
 ((failures == 0)) && echo "all good"
 exit $((failures > 0))

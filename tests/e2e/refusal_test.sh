@@ -15,27 +15,31 @@ fail() {
   failures=$((failures + 1))
 }
 
-# refused MODEL MEMORY_LIMIT [OPTIONS]: exit code 3 within the bounds.
+# refused_by COMMAND MODEL MEMORY_LIMIT [OPTIONS]: exit code 3 within the bounds.
 TIMEFORMAT='%U %S'
-refused() {
-  local model=$1 limit=$2 code cpu_s
-  shift 2
+refused_by() {
+  local command=$1 model=$2 limit=$3 code cpu_s
+  shift 3
   { time (ulimit -v $most_kib
-          "$trireme" train "$root/configs/tiny-gpt2.toml" --set "model.preset=$model" \
-            --set "memory.limit_bytes=$limit" --set run.threads_per_rank=1 --out none "$@" \
-            >out 2>err
+          "$trireme" "$command" "$root/configs/tiny-gpt2.toml" --set "model.preset=$model" \
+            --set "memory.limit_bytes=$limit" --set run.threads_per_rank=1 "$@" >out 2>err
           exit $?); } 2>times
   code=$?
   cpu_s=$(awk '{print $1 + $2}' times)
-  echo "$model $limit $*: $cpu_s s"
-  [[ $code == 3 ]] || { fail "$model: exit $code instead of 3"; tail -n 3 err; }
-  grep -q 'needs\|parameters' err || { fail "$model: no reason"; cat err; }
-  awk "BEGIN {exit !($cpu_s <= $most_cpu_s)}" || fail "$model $*: $cpu_s s of CPU time"
+  echo "$command $model $limit $*: $cpu_s s"
+  [[ $code == 3 ]] || { fail "$command $model: exit $code instead of 3"; tail -n 3 err; }
+  grep -q 'needs\|parameters' err || { fail "$command $model: no reason"; cat err; }
+  awk "BEGIN {exit !($cpu_s <= $most_cpu_s)}" || fail "$command $model $*: $cpu_s s of CPU time"
 }
+refused() { refused_by train "$@" --out none; }
 
 for model in llama2-7b gpt3-175b llama3-405b mixtral-8x7b deepseek-v3 kimi-k2 megatron-1008b; do
   refused $model 4000000000
+  sed 's/^error: trireme train: //' err >refusal
+  refused_by plan $model 4000000000  # before the machine is measured
+  sed 's/^error: trireme plan: //' err | diff refusal - || fail "plan $model: another reason"
 done
+refused_by plan llama3-405b 4000000000 --explain
 refused gpt2-1.5b 7000000000  # the gradients fit, but not the state of the optimizer beside them
 refused gpt2-1.5b 7000000000 --set memory.recompute=fit
 refused gpt3-175b 4000000000 --set memory.recompute=fit

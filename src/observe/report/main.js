@@ -65,7 +65,7 @@ function keyNumbers(run) {
     ['best validation loss', run.best ? `${fixed(run.best.val_loss, 4)} at step ${run.best.step}` : null],
     ['bits per byte', evaluation ? fixed(evaluation.bits_per_byte, 3) : null],
     [countedUnit(run) + 's per second', summary.tokens_per_s ? countText(summary.tokens_per_s) : null],
-    ['step (median)', summary.step_s ? secondsText(+summary.step_s.toPrecision(3)) : null],
+    ['step (median)', summary.step_s ? secondsText(summary.step_s) : null],
     ['MFU', summary.mfu != null ? percentText(summary.mfu) : null],
     [summary.failures ? 'time since the last recovery' : 'training time',
      summary.seconds ? secondsText(summary.seconds) : null]];
@@ -109,7 +109,7 @@ function drawComparison(runs) {
   const rows = data.differences.map(({key, values}) => [
     key, ...values.map(value => cell('text', keyValueText(value)))]);
   fill('comparison', html('div', 'card', html('h3', '', 'Configuration keys that differ'),
-      rows.length ? table(['key', ...runs.map(run => html('th', 'text', run.name))], rows) :
+      rows.length ? table(['key', ...runs.map(run => html('th', 'text', run.name))], rows, 1) :
                     html('p', 'soft', 'The configurations are equal.')));
 }
 
@@ -119,10 +119,13 @@ function drawComparedTime(runs) {
     const ranks = (run.summary.ranks || []).filter(rank => rank.time && rank.time.measured);
     return ranks.reduce((a, b) => !a || b.time.measured.step > a.time.measured.step ? b : a, null);
   });
-  const sides = runs.map((run, i) => slowest[i] && {name: run.name, time: slowest[i].time})
-      .filter(Boolean);
+  // The step is that of the whole run, as above; the parts are those of the rank.
+  const withStepOf = ({step_s}, time) =>
+      step_s ? {...time, measured: {...time.measured, step: step_s}} : time;
+  const sides = runs.map((run, i) => slowest[i] &&
+      {name: run.name, time: withStepOf(run.summary, slowest[i].time)}).filter(Boolean);
   if (!sides.length) return;
-  fill('attribution', html('p', 'soft', 'These are the times of the slowest rank of each run.'),
+  fill('attribution', html('p', 'soft', 'The parts are those of the slowest rank of each run.'),
        html('div', 'card', timeTable(sides)));
   const peak = run => Math.max(0, ...(run.summary.ranks || []).map(
       rank => rank.memory.measured ? rank.memory.measured.peak : rank.memory.predicted.peak));

@@ -118,8 +118,8 @@ function legendKey(color, text) {
 }
 // On a narrow page, each row of a table with more columns becomes a list (style.css).
 const mostColumnsOnPhones = 4;
-function table(head, rows) {
-  const element = html('table', head.length > mostColumnsOnPhones ? 'stacks' : '');
+function table(head, rows, mostColumns = mostColumnsOnPhones) {
+  const element = html('table', head.length > mostColumns ? 'stacks' : '');
   const names = head.map(cell => cell instanceof HTMLElement ? cell.textContent : cell ?? '');
   const line = (cells, name) => {
     const row = html('tr');
