@@ -130,18 +130,39 @@ HalfWork weight_grad_on(HalfWork half, const Hardware& hardware) {
   return half;
 }
 
+namespace {
+
+// A larger matrix than this lies in memory, and not in a cache that its kernel before has filled.
+constexpr double kMostCachedBytes = 32.0 * 1024 * 1024;
+
+// Seconds in which a processor moves both operands and the result of a product. Matrices that lie
+// in memory come from there.
+double moving_s(const Product& product, DType compute, const Hardware& hardware) {
+  const double m = double(product.m), n = double(product.n), k = double(product.k);
+  const double memory_bytes_per_s =
+      std::min(hardware.matmul_bytes_per_s, hardware.memory_bytes_per_s * hardware.memory_share);
+  double seconds = 0.0;
+  for (const double numbers : {m * k, k * n, m * n * result_share(product, compute)}) {
+    const double bytes = numbers * double(size_of(compute));
+    const bool is_cached = bytes <= kMostCachedBytes;
+    seconds += bytes / (is_cached ? hardware.matmul_bytes_per_s : memory_bytes_per_s);
+  }
+  return double(product.count) * seconds;
+}
+
+}  // namespace
+
 double price_product(const Product& product, DType compute, const Hardware& hardware) {
   const double depth =
       hardware.matmul_depth * (hardware.is_processor() ? 1.0 : result_share(product, compute));
   const double deep_flops =
       2.0 * tiled_results(product, hardware.multiprocessors) * (double(product.k) + depth);
   const double flops_s = deep_flops / (hardware.peak_flops(compute) * hardware.matmul_share);
-  const double bytes = product_bytes(product, compute);
   if (hardware.is_processor()) {
-    return hardware.launch_s + flops_s + bytes / hardware.matmul_bytes_per_s;
+    return hardware.launch_s + flops_s + moving_s(product, compute, hardware);
   }
-  return std::max(
-      {flops_s, power_limited_s(product, compute, hardware), price_memory(bytes, 1, hardware)});
+  return std::max({flops_s, power_limited_s(product, compute, hardware),
+                   price_memory(product_bytes(product, compute), 1, hardware)});
 }
 
 double price_memory(double bytes, int calls, const Hardware& hardware) {

@@ -376,11 +376,13 @@ TEST(Alternatives, AreRefusedWhereTheirPlansAre) {
     const auto bounds = alternatives(config, {}, some_hardware());
     ASSERT_TRUE(bounds.ok()) << bounds.error().message;
     for (const bool limits_ranks : {false, true}) {
+      const int64_t limited_ranks = limits_ranks ? 1 : dp;  // all of them allocate as much
       std::vector<Alternative> all;
       for (const Alternative& bound : *bounds) {
         HostFacts host;
         RunConfig limited = config;
-        (limits_ranks ? limited.memory.limit_bytes : host.memory_bytes) = bound.arena_bytes;
+        (limits_ranks ? limited.memory.limit_bytes : host.memory_bytes) =
+            limited_ranks * bound.arena_bytes;
         const auto ways = alternatives(limited, host, some_hardware());
         bool refused_before = false;
         for (const Alternative& way : *ways) {
@@ -396,7 +398,8 @@ TEST(Alternatives, AreRefusedWhereTheirPlansAre) {
           RunConfig own = config;
           own.memory.recompute = way.recompute;
           own.batch.micro_sequences = way.micro_sequences;
-          (limits_ranks ? own.memory.limit_bytes : host.memory_bytes) = way.arena_bytes - missing;
+          (limits_ranks ? own.memory.limit_bytes : host.memory_bytes) =
+              limited_ranks * way.arena_bytes - missing;
           EXPECT_EQ(make_plan(own, host).ok(), missing == 0);
         }
       }

@@ -171,7 +171,8 @@ TEST(ServingFiles, AreRefusedWithTheLineAndARemedy) {
   for (const Refused& one : tiers) {
     const auto read = parse_tiers(edited(kTiersText, one.from, one.to), "tiers.toml", "");
     ASSERT_FALSE(read.ok()) << one.message;
-    EXPECT_EQ(read.error().message, one.message);
+    // The names of the built-in clusters stand on a line of their own.
+    EXPECT_EQ(read.error().message.substr(0, read.error().message.find('\n')), one.message);
   }
 }
 
