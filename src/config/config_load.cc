@@ -45,13 +45,17 @@ RunConfig on_one_rank(RunConfig config) {
   return config;
 }
 
-// Says which kind of file has this key, if it is a key of another kind of file; else returns "".
-std::string purpose_of(const std::string& key) {
+// Says which kind of file has one of these keys, if it is a key of another kind of file; else
+// returns "".
+std::string purpose_of(const std::vector<ConfigAssignment>& assignments) {
   struct Kind {
     std::string_view sections[3];
     const char* purpose;
   };
+  // Tiers of workers and of links have the same section, so workers are looked for first.
   constexpr Kind kinds[] = {
+      {{"workers.", "operators.", "sources."},
+       "a file of workers or models that serve, and not a run: give it to `trireme serve-plan`"},
       {{"device.", "devices.", "tiers."},
        "a file that describes a machine or a cluster, and not a run: give it to `trireme plan "
        "RUN.toml --cluster FILE`, or name it with run.hardware"},
@@ -59,8 +63,12 @@ std::string purpose_of(const std::string& key) {
        "a file of failure rates, and not a run: give it to `trireme plan RUN.toml --failures "
        "FILE`"}};
   for (const Kind& kind : kinds) {
-    for (const std::string_view section : kind.sections) {
-      if (key.starts_with(section)) return kind.purpose;
+    for (const ConfigAssignment& assignment : assignments) {
+      for (const std::string_view section : kind.sections) {
+        if (!assignment.key.starts_with(section)) continue;
+        return fmt::format("{}: {} is a key of {}", assignment.origin.where(), assignment.key,
+                           kind.purpose);
+      }
     }
   }
   return "";
@@ -82,11 +90,7 @@ class Loader {
 
   Status read_text(std::string_view text, const std::string& source) {
     TRIREME_TRY(assignments, parse_config_text(text, source));
-    for (const ConfigAssignment& assignment : assignments) {
-      if (const std::string other = purpose_of(assignment.key); !other.empty()) {
-        return usage(assignment.origin.where() + ": " + assignment.key + " is a key of " + other);
-      }
-    }
+    if (const std::string other = purpose_of(assignments); !other.empty()) return usage(other);
     layers_.push_back({source, std::move(assignments)});
     return Done{};
   }

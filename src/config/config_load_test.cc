@@ -214,6 +214,18 @@ TEST(LoadConfig, AMisspeltChoiceIsRefusedWhereItIsWrittenWithTheChoices) {
       "gelu_tanh, gelu_erf, relu, relu2 or swiglu; did you mean gelu_tanh?");
 }
 
+TEST(LoadConfig, AFileOfAnotherKindSaysWhichCommandReadsIt) {
+  const std::string device = "[device]\nname = \"x\"\n", tier = "[tiers.edge]\nlatency_s = 1.0\n";
+  const std::string workers = "[workers.board]\nworkers = 3\n", rates = "[rates]\nper_day = 1.0\n";
+  EXPECT_NE(error_of(from_text(device + tier)).find("run.toml:2: device.name is a key of"),
+            std::string::npos);
+  EXPECT_NE(error_of(from_text(tier)).find("--cluster"), std::string::npos);
+  EXPECT_NE(error_of(from_text(tier + workers)).find("run.toml:4: workers.board.workers"),
+            std::string::npos);
+  EXPECT_NE(error_of(from_text(tier + workers)).find("trireme serve-plan"), std::string::npos);
+  EXPECT_NE(error_of(from_text(rates)).find("--failures"), std::string::npos);
+}
+
 TEST(LoadConfig, AllProblemsComeAtOnce) {
   const std::string message = error_of(from_text(
       "[model]\nheads = 32\nd_model = 256\n[parallel]\ntp = 3\nzero = 7\nschedule = \"zbh1\"\n"));
