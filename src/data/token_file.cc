@@ -183,11 +183,13 @@ Result<TokenFile> TokenFile::open(const std::string& path, int64_t verified_at_o
                      "configs/demo.toml with `make demo`"};
   }
   if (std::filesystem::is_directory(path, ignored)) {
-    const bool is_prepared = std::filesystem::exists(path + "/train.tok", ignored);
-    return usage(path + ": a folder, not a token file: " +
-                 (is_prepared
-                      ? "name " + path + "/train.tok"
-                      : std::string("name a file that `trireme data prepare` has written")));
+    std::string names;
+    for (const char* file : {"/train.tok", "/val.tok"}) {
+      if (!std::filesystem::exists(path + file, ignored)) continue;
+      names += (names.empty() ? "name " : " or ") + path + file;
+    }
+    if (names.empty()) names = "name a file that `trireme data prepare` has written";
+    return usage(path + ": a folder, not a token file: " + names);
   }
   TRIREME_TRY(input, InputFile::open(path));
   return open(std::move(input), verified_at_open);

@@ -111,9 +111,13 @@ TEST_F(TokenFileTest, AFolderIsToldWhichFileToName) {
   const auto prepared = TokenFile::open(folder.string());
   ASSERT_FALSE(prepared.ok());
   EXPECT_EQ(prepared.error().kind, ErrorKind::Usage);
-  EXPECT_NE(prepared.error().message.find("name " + folder.string() + "/train.tok"),
-            std::string::npos)
-      << prepared.error().message;
+  const std::string train = "name " + folder.string() + "/train.tok";
+  EXPECT_TRUE(prepared.error().message.ends_with(train)) << prepared.error().message;
+  std::ofstream(folder / "val.tok") << "tokens";
+  const auto both = TokenFile::open(folder.string());
+  ASSERT_FALSE(both.ok());
+  EXPECT_TRUE(both.error().message.ends_with(train + " or " + folder.string() + "/val.tok"))
+      << both.error().message;
 }
 
 TEST_F(TokenFileTest, TokensOutsideTheVocabularyAreRefused) {
