@@ -153,8 +153,8 @@ Result<std::string> read_text_file(const std::string& path, int64_t most_bytes) 
 
 namespace {
 
-// Returns the path that a chain of symbolic links names, also if nothing exists there.
-Result<std::string> behind_links(const std::string& path) {
+// Returns the path that a chain of symbolic links leads to, even if nothing exists there.
+Result<std::string> link_target(const std::string& path) {
   constexpr int kMostLinks = 40;  // as many as the kernel follows
   std::filesystem::path reached = path;
   for (int followed = 0; followed < kMostLinks; ++followed) {
@@ -191,7 +191,7 @@ Status write_in_place(const std::string& path, std::string_view text, Progress* 
 
 Status write_file_atomically(const std::string& path, std::string_view text, Progress* progress) {
   if (is_written_in_place(path)) return write_in_place(path, text, progress);
-  TRIREME_TRY(named, behind_links(path));
+  TRIREME_TRY(named, link_target(path));
   TRIREME_TRY(file, AtomicFile::create(named, progress));
   TRIREME_TRY_DONE(file.write(text));
   return file.commit();

@@ -11,9 +11,9 @@
 namespace trireme {
 
 // Writes path.tmp-PID (base/leftovers.h), syncs it, renames it to `path` and syncs the folder, so
-// readers see the old file or the new one, never a part. A symbolic link at `path` is replaced;
-// write_file_atomically follows it, and writes straight into a device or a pipe. Nothing is left
-// behind on failure. Move-only; a writer destroyed before commit() removes its temporary file.
+// readers see the old file or the new one, never a part. If `path` is a symbolic link, the link
+// is replaced and its target is not changed. Nothing is left behind on failure. Move-only; a writer
+// destroyed before commit() removes its temporary file.
 class AtomicFile {
  public:
   // `progress`, if not null, is shown every call. It must outlive the file.
@@ -46,8 +46,10 @@ Result<int> open_regular_file(const std::string& path);
 
 // Refuses a file of more than most_bytes before it is read.
 Result<std::string> read_text_file(const std::string& path, int64_t most_bytes = INT64_MAX);
+// Writes a file through AtomicFile. Follows symbolic links. Writes directly, not atomically, into a
+// device or a pipe.
 Status write_file_atomically(const std::string& path, std::string_view text,
-                             Progress* progress = nullptr);  // links, devices: see AtomicFile
+                             Progress* progress = nullptr);
 // Makes the parent folders of the file `path`.
 Status make_folders_of(const std::string& path);
 // Syncs a folder, so that a rename inside it survives a power loss.

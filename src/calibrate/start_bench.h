@@ -34,7 +34,7 @@ struct StartBench {
     return lower_median(rounds);
   }
 
-  // The mean of the calls: a step takes the sum of many, the slow ones among them. All ranks
+  // Returns the mean, because a step takes the sum of many calls, slow ones included. All ranks
   // measure for the same time.
   template <typename Call>
   double seconds_in_round(Call&& call) const {

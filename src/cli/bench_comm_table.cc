@@ -22,10 +22,10 @@ namespace {
 constexpr int64_t kSizes[] = {1 << 10, 1 << 16, 1 << 20, 1 << 24};  // bytes
 
 constexpr std::string_view kWithoutRow =
-    "\nauto and canonical have no rows, because each stands for one of these algorithms: shared\n"
-    "if all ranks can access each other's memory, and else the one with the lowest price, of\n"
-    "all or of those that add in the order of one binary tree. native is the collective of the\n"
-    "MPI library: `trireme bench comm --algorithm native --backend mpi` measures it.\n";
+    "\nauto and canonical have no rows: each uses one of the algorithms above. Both use shared if\n"
+    "all ranks can access each other's memory. Otherwise auto uses the one with the lowest price,\n"
+    "and canonical the cheapest that adds in the order of one binary tree. To measure native, the\n"
+    "collective of the MPI library, run `trireme bench comm --algorithm native --backend mpi`.\n";
 
 // Returns the vector lengths that the table lists.
 std::vector<int64_t> counts_of(const BenchCommOptions& o, DType dtype) {
@@ -47,7 +47,8 @@ struct CostRow {
   std::optional<double> priced_s;  // of algorithms that send messages
 };
 
-// The algorithms of a collective that have a row: each but those that stand for one of these.
+// Returns the algorithms that have a row. auto and canonical only choose one of them, and native
+// needs MPI.
 std::vector<Algorithm> rows_of(World& world, Collective collective) {
   std::vector<Algorithm> algorithms = algorithms_of(collective, world.size());
   if (world.group().shares_memory()) algorithms.push_back(Algorithm::Shared);
@@ -76,10 +77,10 @@ CountedCall count_call(World& world, const CollectiveCase& c) {
   const Traffic before = group.traffic(c.collective);
   run.run();
   const int64_t own = group.traffic(c.collective).sent_bytes - before.sent_bytes;
-  CountedCall sent{own, own, group.driver().rounds(run.args())};
-  group.all_reduce({&sent.all, DType::I64, Shape{1}});
-  group.all_reduce({&sent.most, DType::I64, Shape{1}}, ReduceOp::Max);
-  return sent;
+  CountedCall counted{own, own, group.driver().rounds(run.args())};
+  group.all_reduce({&counted.all, DType::I64, Shape{1}});
+  group.all_reduce({&counted.most, DType::I64, Shape{1}}, ReduceOp::Max);
+  return counted;
 }
 
 CostRow row_of(World& world, const CollectiveCase& c, const CommCost& cost, Status& status) {
@@ -90,12 +91,12 @@ CostRow row_of(World& world, const CollectiveCase& c, const CommCost& cost, Stat
                             .root = c.root,
                             .count = c.count};
   CostRow row{.ranks = world.size(), .algorithm = c.algorithm, .bytes = c.count * element_bytes};
-  const CountedCall sent = count_call(world, c);
-  row.form = form_of(c, world.size(), sent.rounds);
-  row.sent_bytes = sent.all;
-  row.rounds = sent.rounds;
+  const CountedCall counted = count_call(world, c);
+  row.form = form_of(c, world.size(), counted.rounds);
+  row.sent_bytes = counted.all;
+  row.rounds = counted.rounds;
   row.latency_s = row.rounds * cost.inside.alpha_s;
-  row.bandwidth_s = double(sent.most) * cost.inside.beta_s_per_byte;
+  row.bandwidth_s = double(counted.most) * cost.inside.beta_s_per_byte;
   if (c.algorithm != Algorithm::Shared) {
     row.priced_s = predict_seconds(request, element_bytes, cost);
   }

@@ -33,7 +33,7 @@ struct WorldOptions {
   double progress_timeout_s = 300.0;
   // Simulated nodes, between which no memory is shared; nullopt: the nodes are the hosts.
   std::optional<NodeMap> nodes = {};
-  int threads_per_rank = 1;  // that compute
+  int threads_per_rank = 1;  // number of threads that compute in each rank
   // The costs by which Algorithm::Auto decides.
   CommCost cost;
   // The caller counts the signals that ask this process to stop. May be null.

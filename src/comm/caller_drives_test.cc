@@ -10,7 +10,8 @@
 namespace trireme {
 namespace {
 
-// So many threads compute that communication threads have cores of their own, or none.
+// With 0 computing threads, communication threads have cores of their own on hosts with a core for
+// each rank; with 1000 they have none.
 constexpr std::array<int, 2> kThreads = {0, 1000};
 
 TensorRef ref(std::vector<float>& x) { return {x.data(), DType::F32, Shape{int64_t(x.size())}}; }

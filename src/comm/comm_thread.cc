@@ -10,7 +10,8 @@
 namespace trireme {
 namespace {
 constexpr size_t kPooledOperations = 64;
-// Beside calling threads that drive.
+// While callers drive, the communication thread looks at the first interval, and at the second one
+// after kLooksBeforeDoze looks without an active operation.
 constexpr int64_t kLookEveryNs = 1'000'000, kDozeNs = 100'000'000;
 constexpr int kLooksBeforeDoze = 10;
 }  // namespace
@@ -64,7 +65,7 @@ void CommThread::submit(Operation* operation) {
   num_submitted_.fetch_add(1, std::memory_order_seq_cst);
   if (!callers_drive_) return backend_.wake_thread();
   if (dozes_.load(std::memory_order_seq_cst)) backend_.wake_thread();
-  // Whoever has the seat looks for submissions when it has driven.
+  // The thread that holds seat_ takes new submissions after it has driven, or the next look does.
   const std::unique_lock seat(seat_, std::try_to_lock);
   if (seat) drive();
 }

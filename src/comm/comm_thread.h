@@ -16,9 +16,9 @@ namespace trireme {
 // thread starts with the first operation, or at once if the backend needs it.
 //
 // Where this thread has no core of its own, waking it for every transfer would cost more than the
-// transfer. There the calling threads drive: a call begins the operation, and whoever waits goes on
-// with all of them. The communication thread only looks every millisecond, for ranks that compute
-// for a long time while others wait for them.
+// transfer. There the calling threads drive: a call begins the operation, and a waiting thread
+// drives all active operations. The communication thread looks only every millisecond. It helps
+// ranks that wait for one that computes for a long time.
 class CommThread {
  public:
   explicit CommThread(Backend& backend);
@@ -45,8 +45,8 @@ class CommThread {
   };
 
   void live();
-  Look drive();             // the caller has the seat
-  Look drive_with_seat();   // waits for it
+  Look drive();             // The caller holds seat_.
+  Look drive_with_seat();   // Locks seat_ first.
   bool drive_active();      // true if an operation has ended
   bool take_submissions();  // true if there are some
   [[noreturn]] void give_up_on(int peer, Operation& operation);
@@ -61,11 +61,12 @@ class CommThread {
   std::vector<Operation*> free_;
   std::vector<Operation*> submitted_;
   std::atomic<int> num_submitted_{0};
-  std::mutex seat_;                 // of the thread that drives
-  std::vector<Operation*> active_;  // in order of submission; with the seat
-  uint64_t pass_ = 0;               // with the seat
+  std::mutex seat_;                 // held by the thread that drives; guards active_ and pass_
+  std::vector<Operation*> active_;  // in order of submission
+  uint64_t pass_ = 0;
   std::atomic<size_t> num_active_{0};
-  std::atomic<bool> dozes_{false};  // the communication thread does not look every millisecond
+  // The communication thread sleeps longer than a millisecond and must be woken.
+  std::atomic<bool> dozes_{false};
   std::atomic<bool> leaving_{false};
   std::thread thread_;
 };

@@ -47,9 +47,9 @@ void Work::wait(double timeout_s) { wait_ns(int64_t(timeout_s * 1e9)); }
 
 namespace {
 
-// Returns once the communication thread no longer uses the operation.
+// Drives the operation if callers drive, and returns once it is done.
 void wait_until_done(RankContext& context, Operation& operation, int64_t timeout_ns) {
-  // Few spins where the communication thread moves the data: it may need the core of this caller.
+  // A caller that does not drive spins little: the communication thread may need its core.
   CommThread& thread = context.thread;
   const int spins = thread.callers_drive() ? context.backend.spins() : 20;
   const int64_t begin_ns = steady_now_ns();

@@ -13,7 +13,8 @@ double price_operations(double operations, const Hardware& hardware) {
   return operations / (hardware.fp32_flops * hardware.vector_share / 2.0);
 }
 
-// Scores of a ring, in whole tiles of keys. The own keys are seen causally. Of the keys of another
+// Scores of a ring, in whole tiles of keys. Queries see the rank's own keys
+// under the causal mask. Of the keys of another
 // rank, either all queries see one half, or one half of the queries sees all (nn/ring_pairs.h).
 double ring_scores_in_tiles(const AttentionWork& work, int64_t tile) {
   const auto whole = [&](int64_t count) { return double(round_up(count, tile)); };
@@ -22,13 +23,13 @@ double ring_scores_in_tiles(const AttentionWork& work, int64_t tile) {
   const double own =
       double(local) * 0.5 * AttentionWork::twice_the_mean(tiles, tiles) * double(tile);
   const double others = 0.5 * (double(local) * whole(half) + double(half) * whole(local));
-  return double(work.sequences) * double(work.heads) * (own + double(work.ring - 1) * others);
+  return double(work.sequences) * double(work.heads) * (own + double(work.ring_size - 1) * others);
 }
 
 // Scores of the forward pass, for every query in whole tiles of keys. Tiles that the causal mask
 // cuts are computed whole.
 double scores_in_tiles(const AttentionWork& work, int64_t tile) {
-  if (work.ring > 1 && work.window == 0 && work.document_keys == 0.0) {
+  if (work.ring_size > 1 && work.window == 0 && work.document_keys == 0.0) {
     return ring_scores_in_tiles(work, tile);
   }
   const auto whole = [&](int64_t count) { return double(round_up(count, tile)); };
@@ -78,10 +79,10 @@ double price_attention_in_tiles(const AttentionWork& work, DType compute,
          price_operations(scores * VectorOperations::kAttentionScore, hardware);
 }
 
-// Kernels of one pass. Beside each call of attention for the keys of another rank, F merges the
-// outputs, and B copies statistics and adds to both gradients.
+// Returns the number of kernels that one pass calls. For each call on the keys of another rank, F
+// also merges the outputs; B also copies statistics and adds to both gradients.
 double ring_calls(const AttentionWork& work, bool is_backward) {
-  return 1.0 + double((work.ring - 1) * work.sequences) * (is_backward ? 4.0 : 2.0);
+  return 1.0 + double((work.ring_size - 1) * work.sequences) * (is_backward ? 4.0 : 2.0);
 }
 
 // Numbers of the results of one product call, those included whose multiprocessors idle: every
@@ -132,12 +133,12 @@ HalfWork weight_grad_on(HalfWork half, const Hardware& hardware) {
 
 namespace {
 
-// A larger matrix than this lies in memory, and not in a cache that its kernel before has filled.
+// A matrix of more bytes lies in memory; the caches cannot keep it from one kernel to the next.
 constexpr double kMostCachedBytes = 32.0 * 1024 * 1024;
 
 // Seconds in which a processor moves both operands and the result of a product. Matrices that lie
 // in memory come from there.
-double moving_s(const Product& product, DType compute, const Hardware& hardware) {
+double product_moving_s(const Product& product, DType compute, const Hardware& hardware) {
   const double m = double(product.m), n = double(product.n), k = double(product.k);
   const double memory_bytes_per_s =
       std::min(hardware.matmul_bytes_per_s, hardware.memory_bytes_per_s * hardware.memory_share);
@@ -159,7 +160,7 @@ double price_product(const Product& product, DType compute, const Hardware& hard
       2.0 * tiled_results(product, hardware.multiprocessors) * (double(product.k) + depth);
   const double flops_s = deep_flops / (hardware.peak_flops(compute) * hardware.matmul_share);
   if (hardware.is_processor()) {
-    return hardware.launch_s + flops_s + moving_s(product, compute, hardware);
+    return hardware.launch_s + flops_s + product_moving_s(product, compute, hardware);
   }
   return std::max({flops_s, power_limited_s(product, compute, hardware),
                    price_memory(product_bytes(product, compute), 1, hardware)});
@@ -192,7 +193,7 @@ double price_fused_attention(const AttentionWork& work, double factor, DType com
     const double moving_s = hardware.is_processor()
                                 ? fused_attention_bytes(work, compute) / hardware.matmul_bytes_per_s
                                 : 0.0;
-    return factor * (tiles_s + double(work.ring) * moving_s) +
+    return factor * (tiles_s + double(work.ring_size) * moving_s) +
            ring_calls(work, factor > 1.0) * hardware.launch_s;
   }
   const bool is_backward = factor > 1.0;

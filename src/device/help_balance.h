@@ -8,8 +8,8 @@ namespace trireme {
 // Weighs what the workers of a team save their caller against how long it waits for them. Where
 // other processes use the cores, a worker may lose its core in the middle of a tile. If the waits
 // of 16 ms are more than two thirds of what was saved, the caller works alone for 16 ms and then
-// tries again; each time after twice as long, up to half a second, until help has paid. Waits of
-// less than 1 ms are no reason: they may be those of a few calls whose workers had to wake up.
+// tries again; each time after twice as long, up to half a second, until help has paid. It does
+// not because of waits of less than 1 ms: a few calls may have waited for workers to wake up.
 class HelpBalance {
  public:
   bool pays(int64_t now_ns) const { return now_ns >= alone_until_ns_; }

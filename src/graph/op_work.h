@@ -63,8 +63,9 @@ struct AttentionWork {
   int64_t value_dim = 0;       // 0: head_dim
   int64_t window = 0;          // 0: all keys before the query
   double document_keys = 0.0;  // StageShape::document_keys
-  // Ranks whose keys pass by; every sequence meets those of another rank in a call of its own.
-  int64_t ring = 1;
+  // Number of ranks in the ring of context parallelism. Each sequence needs one attention call for
+  // the keys of each rank.
+  int64_t ring_size = 1;
 
   int64_t out_dim() const { return value_dim > 0 ? value_dim : head_dim; }
 

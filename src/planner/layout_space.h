@@ -29,8 +29,8 @@ struct LayoutSpace {
   // If set, only this exchange is tried, and only micro-batches of this size.
   std::optional<LayerExchange> exchange = {};
   std::optional<int64_t> micro_sequences = {};
-  // If not empty, only layouts that differ from one of these in recomputation, exchange or way
-  // alone.
+  // If not empty, the search tries only layouts that equal one of these, apart from recomputation,
+  // exchange, transfers and the order of the mesh.
   std::vector<LayoutChoice> like = {};
   // If no layout fits, the error says what the smallest one needs and what would make it fit.
   bool names_remedy = true;

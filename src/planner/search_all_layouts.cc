@@ -51,7 +51,7 @@ std::vector<PricedLayout> fastest_of(std::vector<PricedLayout> best,
   return best;
 }
 
-// True if no layout that differs from it in recomputation alone is as fast.
+// Returns true if every other layout that differs only in recomputation is slower than `priced`.
 bool is_faster_than_all_like(const PricedLayout& priced, const std::vector<PricedLayout>& others) {
   return std::none_of(others.begin(), others.end(), [&](const PricedLayout& other) {
     LayoutChoice layout = other.layout;
@@ -74,8 +74,8 @@ Status search_in_other_orders(const RunConfig& config, const HostFacts& host,
   return Done{};
 }
 
-// Where a layout that was found computes values again, fewer of them may do. `space` is that of all
-// layouts.
+// Tries the layouts found with recomputation again with Recompute::Fit, which may recompute fewer
+// values. `space` contains all layouts.
 Status search_with_fit(RunConfig config, const HostFacts& host, const Hardware& hardware,
                        LayoutSpace space, int num_best, LayoutSearch& found) {
   if (config.memory.recompute == Recompute::Fit) return Done{};
@@ -87,8 +87,9 @@ Status search_with_fit(RunConfig config, const HostFacts& host, const Hardware& 
   space.meshes = meshes_among(found.best);
   space.names_remedy = false;
   const Result<LayoutSearch> fitting = search_layout(config, host, hardware, space, num_best);
-  // Values beside those of layers may be what does not fit without full recomputation.
-  if (!fitting.ok()) return Done{};
+  // Fit recomputes only values of layers. A layout may need full recomputation to fit.
+  if (!fitting.ok() && fitting.error().kind == ErrorKind::Infeasible) return Done{};
+  if (!fitting.ok()) return fitting.error();
   found.num_simulated += fitting->num_simulated;
   const std::vector<PricedLayout> others = found.best;
   for (const PricedLayout& priced : fitting->best) {

@@ -17,7 +17,7 @@ constexpr double kLeastTime_s = 1e-7;
 constexpr double kShortestTime_s = 1e-9;  // what is shorter takes no time
 constexpr double kUsualBytesPerS = 1e9;
 
-// Eight numbers in all.
+// The fit has eight free numbers: those of these tables.
 constexpr FreeNumber kMemoryNumbers[] = {
     {"device.memory_share", [](Hardware& h) { return &h.memory_share; }, 1.0},
     {"device.launch_s", [](Hardware& h) { return &h.launch_s; }, 1.0}};

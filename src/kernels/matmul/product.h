@@ -3,6 +3,7 @@
 // Computes one product tile by tile with the vector registers, for *_cpu.cc files only.
 
 #include "kernels/matmul/product_block.h"
+#include "kernels/streamed_stores.h"
 
 namespace trireme::TRIREME_ISA {
 namespace {
@@ -105,13 +106,11 @@ RowsOfA Product<T, Patches>::rows_of_a(const Block& block, const Workspace& ws) 
   return a;
 }
 
-// A gradient of weights that is larger than a core's caches is next read by the update, long after
-// this product. Written past the caches, it need not be read into them first.
-constexpr int64_t kLeastStreamed = int64_t{1} << 19;  // numbers
+// The update reads a gradient of weights long after this product.
 TRIREME_INLINE bool streams_result(const MatmulArgs& args) {
   const auto begin = reinterpret_cast<uintptr_t>(args.c.data);
   return args.form == MatmulForm::TN && args.write == Write::Overwrite && sums_in_c(args) &&
-         args.c.rows * args.c.cols >= kLeastStreamed && args.c.stride % kLanes == 0 &&
+         args.c.rows * args.c.cols >= kLeastStreamedNumbers && args.c.stride % kLanes == 0 &&
          begin % (kLanes * sizeof(float)) == 0;
 }
 

@@ -3,6 +3,7 @@
 #include "kernels/kernels_cpu.h"
 #include "kernels/simd_hash.h"
 #include "kernels/simd_philox.h"
+#include "kernels/streamed_stores.h"
 #include "kernels/tiles.h"
 
 namespace trireme::TRIREME_ISA {
@@ -100,12 +101,9 @@ TRIREME_INLINE AdamWVectors updated(const AdamWConstants& k, F32x16 grad, const 
   return {fma(k.minus_lr, fma(k.weight_decay, x.master, step), x.master), m, v};
 }
 
-// The parameters of a tensor that is larger than a core's caches are next read by the forward pass,
-// after all others. Written past the caches, they need not be read into them first.
-constexpr int64_t kLeastStreamed = int64_t{1} << 19;  // numbers
-
+// The forward pass reads the parameters of a tensor after those of all others were updated.
 TRIREME_INLINE bool streams_param(const TensorRef& param_N) {
-  return param_N && param_N.num_elements() >= kLeastStreamed &&
+  return param_N && param_N.num_elements() >= kLeastStreamedNumbers &&
          reinterpret_cast<uintptr_t>(param_N.data) % 64 == 0;
 }
 

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+
+namespace trireme {
+
+// A kernel writes a tensor of at least so many numbers past the caches: it is larger than a core's
+// caches, and other work comes before its next reader. So it need not be read into them first.
+inline constexpr int64_t kLeastStreamedNumbers = int64_t{1} << 19;
+
+}  // namespace trireme
