@@ -170,8 +170,8 @@ void GroupDriver::run_prepared(Operation& operation) {
         {operation.signature, members()},
         [&] {
           if (operation.advance()) return true;
-          context_.thread
-              .drive_in_caller();  // A peer may first wait for another operation of this rank.
+          // A peer may first wait for another operation of this rank.
+          context_.thread.drive_in_caller();
           return false;
         },
         [&] { return operation.waiting_for.load(std::memory_order_relaxed); });

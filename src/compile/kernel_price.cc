@@ -13,9 +13,9 @@ double price_operations(double operations, const Hardware& hardware) {
   return operations / (hardware.fp32_flops * hardware.vector_share / 2.0);
 }
 
-// Scores of a ring, in whole tiles of keys. Queries see the rank's own keys
-// under the causal mask. Of the keys of another
-// rank, either all queries see one half, or one half of the queries sees all (nn/ring_pairs.h).
+// Scores of a ring, in whole tiles of keys. Queries see the rank's own keys under the causal mask.
+// Of the keys of another rank, either all queries see one half, or one half of the queries sees all
+// (nn/ring_pairs.h).
 double ring_scores_in_tiles(const AttentionWork& work, int64_t tile) {
   const auto whole = [&](int64_t count) { return double(round_up(count, tile)); };
   const int64_t local = work.queries, half = work.queries / 2;
@@ -114,25 +114,6 @@ double result_share(const Product& product, DType compute) {
   return product.result_bytes > 0 ? double(product.result_bytes) / double(size_of(compute)) : 1.0;
 }
 
-}  // namespace
-
-double product_bytes(const Product& product, DType compute) {
-  const double results = double(product.m) * double(product.n) * double(product.count);
-  return (product.elements() + (result_share(product, compute) - 1.0) * results) *
-         double(size_of(compute));
-}
-
-HalfWork weight_grad_on(HalfWork half, const Hardware& hardware) {
-  if (hardware.is_processor()) return half;
-  const bool is_copied = hardware.practice.grad_copy_bytes > 0.0;
-  for (Product& product : half.products) {
-    if (!product.is_again) product.result_bytes *= is_copied ? 0 : 2;
-  }
-  return half;
-}
-
-namespace {
-
 // A matrix of more bytes lies in memory; the caches cannot keep it from one kernel to the next.
 constexpr double kMostCachedBytes = 32.0 * 1024 * 1024;
 
@@ -152,6 +133,21 @@ double product_moving_s(const Product& product, DType compute, const Hardware& h
 }
 
 }  // namespace
+
+double product_bytes(const Product& product, DType compute) {
+  const double results = double(product.m) * double(product.n) * double(product.count);
+  return (product.elements() + (result_share(product, compute) - 1.0) * results) *
+         double(size_of(compute));
+}
+
+HalfWork weight_grad_on(HalfWork half, const Hardware& hardware) {
+  if (hardware.is_processor()) return half;
+  const bool is_copied = hardware.practice.grad_copy_bytes > 0.0;
+  for (Product& product : half.products) {
+    if (!product.is_again) product.result_bytes *= is_copied ? 0 : 2;
+  }
+  return half;
+}
 
 double price_product(const Product& product, DType compute, const Hardware& hardware) {
   const double depth =

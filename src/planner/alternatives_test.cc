@@ -6,19 +6,13 @@
 
 #include "compile/stage_cost.h"
 #include "planner/make_plan.h"
+#include "planner/small_run_fixture.h"
 
 namespace trireme {
 namespace {
 
 RunConfig config_of_four_ranks() {
-  RunConfig config;
-  config.model.layers = 2;
-  config.model.d_model = 64;
-  config.model.heads = 4;
-  config.model.vocab_size = 512;
-  config.model.seq_len = 64;
-  config.batch.global_sequences = 8;
-  config.batch.micro_sequences = 1;
+  RunConfig config = small_run(ModelFamily::Gpt2);
   config.parallel.dp = 4;
   return config;
 }
