@@ -7,6 +7,7 @@
 
 #include "graph/axis_part.h"
 #include "graph/backward_reads.h"
+#include "graph/op_placement.h"
 #include "graph/op_tensors.h"
 
 namespace trireme {

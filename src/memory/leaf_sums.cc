@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/align.h"
 #include "graph/axis_part.h"
 
 namespace trireme {

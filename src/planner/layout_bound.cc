@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "compile/link_cost.h"
 #include "compile/stage_cost.h"
 #include "compile/step_price.h"
 #include "program/make_schedule.h"
