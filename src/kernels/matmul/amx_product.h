@@ -160,8 +160,10 @@ void AmxProduct::multiply_rows(const ProductBlock& block, const Workspace& ws,
 
 void AmxProduct::multiply_tile(int64_t tile, const Workspace& ws) const {
   TileRegisters registers;
-  multiply_tile_of(*this, tile, tiling.tile_rows, ws,
-                   [&](const ProductBlock& block) { multiply_rows(block, ws, registers); });
+  // Nothing is prefetched here.
+  multiply_tile_of(*this, tile, tiling.tile_rows, ws, [&](const ProductBlock& block, LinesAhead&) {
+    multiply_rows(block, ws, registers);
+  });
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ struct Product {
   static constexpr bool kHasPatches = !std::is_same_v<Patches, NoPatches>;
   int64_t panel_dwords(int64_t k_count) const { return num_steps(k_count) * kPanelCols; }
   RowsOfA rows_of_a(const Block& block, const Workspace& ws) const;
-  void multiply_rows(const Block& block, const Workspace& ws) const;
+  void multiply_rows(const Block& block, const Workspace& ws, LinesAhead& ahead) const;
   void multiply_group(const Block& rows, const RowsOfA& a, int64_t panel,
                       const Workspace& ws) const;
 };
@@ -180,7 +180,8 @@ void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, in
 
 // The panel stays in the L1 cache while all groups are multiplied by it.
 template <typename T, typename Patches>
-void Product<T, Patches>::multiply_rows(const Block& block, const Workspace& ws) const {
+void Product<T, Patches>::multiply_rows(const Block& block, const Workspace& ws,
+                                        LinesAhead& ahead) const {
   const RowsOfA a = rows_of_a(block, ws);
   const RowGroups groups{block.rows};
   for (int64_t panel = 0; panel * kPanelCols < block.cols; ++panel) {
@@ -194,6 +195,7 @@ void Product<T, Patches>::multiply_rows(const Block& block, const Workspace& ws)
       group_a.data += a.group_bytes != 0 ? g * a.group_bytes : begin * a.row_bytes;
       if (a.odd != nullptr) group_a.odd += begin * a.odd_stride;
       if (a.segments != nullptr) group_a.segments += g * a.num_segments * kGroupRows;
+      ahead.prefetch_some();
       multiply_group(group, group_a, panel, ws);
     }
   }
@@ -203,7 +205,7 @@ void Product<T, Patches>::multiply_rows(const Block& block, const Workspace& ws)
 template <typename T, typename Patches>
 void Product<T, Patches>::multiply_tile(int64_t tile, const Workspace& ws) const {
   multiply_tile_of(*this, tile, kSubRows, ws,
-                   [&](const Block& block) { multiply_rows(block, ws); });
+                   [&](const Block& block, LinesAhead& ahead) { multiply_rows(block, ws, ahead); });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernels/matmul/lines_ahead.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/pack.h"
 #include "kernels/matmul/row_access.h"
@@ -101,8 +102,42 @@ TRIREME_INLINE void load_sums(const MatmulArgs& args, const ProductBlock& group,
   }
 }
 
-// Multiplies one tile block by block of k. multiply_rows(block) multiplies the rows and columns of
-// a block by the packed panels of b; it is called for at most sub_rows rows.
+// Returns the part of b that is packed after that of `block`: for the next block of k, or for the
+// next tile. With TN, b is an activation that was written just before, so nothing is prefetched.
+template <typename P>
+LinesAhead lines_after(const P& product, int64_t tile, ProductBlock block) {
+  using T = typename P::Element;
+  const Tiling& tiling = product.tiling;
+  const MatmulArgs& args = product.args;
+  const int64_t row_begin = tile % tiling.num_row_blocks * tiling.tile_rows;
+  const int64_t rows = std::min(tiling.tile_rows, args.c.rows - row_begin);
+  const int64_t groups = (rows + kGroupRows - 1) / kGroupRows;
+  const int64_t num_calls = groups * ((block.cols + kPanelCols - 1) / kPanelCols);
+  block.k_begin += block.k_count;
+  if (block.k_begin == product.k) {
+    const int64_t next = tile + tiling.tiles_later;
+    const int64_t col = next / tiling.num_row_blocks * tiling.tile_cols;
+    if (col == block.col || col >= args.c.cols) return {};
+    block.k_begin = 0;
+    block.col = col;
+    block.cols = std::min(tiling.tile_cols, args.c.cols - col);
+  }
+  block.k_count = std::min(tiling.block_steps * P::kElements, product.k - block.k_begin);
+  const int64_t stride_bytes = args.b.stride * int64_t(sizeof(T));
+  if (args.form == MatmulForm::NT) {
+    return {args.b.row<const T>(block.col) + block.k_begin, stride_bytes,
+            block.k_count * int64_t(sizeof(T)), block.cols, num_calls};
+  }
+  if (args.form == MatmulForm::NN) {
+    return {args.b.row<const T>(block.k_begin) + block.col, stride_bytes,
+            block.cols * int64_t(sizeof(T)), block.k_count, num_calls};
+  }
+  return {};
+}
+
+// Multiplies one tile block by block of k. multiply_rows(block, ahead) multiplies the rows and
+// columns of a block by the packed panels of b, and prefetches some of `ahead` for every group of
+// rows and panel; it is called for at most sub_rows rows.
 template <typename P, typename MultiplyRows>
 void multiply_tile_of(const P& product, int64_t tile, int64_t sub_rows, const Workspace& ws,
                       MultiplyRows&& multiply_rows) {
@@ -121,10 +156,11 @@ void multiply_tile_of(const P& product, int64_t tile, int64_t sub_rows, const Wo
     const bool whole_k = block.k_count == product.k;
     if (!whole_k || *ws.packed_cols != key) product.pack(block, ws);
     *ws.packed_cols = whole_k ? key : -1;
+    LinesAhead ahead = lines_after(product, tile, block);
     for (block.row = row_begin; block.row < row_end; block.row += sub_rows) {
       block.rows = std::min(sub_rows, row_end - block.row);
       block.row_in_tile = block.row - row_begin;
-      multiply_rows(block);
+      multiply_rows(block, ahead);
     }
     block.k_begin += block.k_count;
   } while (block.k_begin < product.k);

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "kernels/kernels_cpu.h"
 #include "kernels/tiles.h"
 
@@ -24,27 +26,39 @@ TRIREME_INLINE const int8_t* bytes_of_row(const QuantizedMatrix& w, int64_t row)
   return static_cast<const int8_t*>(w.q_FC.data) + row * w.q_FC.stride;
 }
 
-// Four chains of sums, as blocks come; rows of w follow each other in memory.
-TRIREME_INLINE float dot_row(const int8_t* q_C, const float* scale_B, int64_t num_blocks,
-                             const float* x_C) {
-  F32x16 chain[4] = {zeros(), zeros(), zeros(), zeros()};
-  const auto add = [&](int64_t block, F32x16& sum) TRIREME_INLINE_LAMBDA {
+// Writes a row of w times kRows rows of x to `sums`: four chains for each, as blocks come. Rows of
+// w follow each other in memory.
+template <int kRows>
+TRIREME_INLINE void dot_rows(const int8_t* q_C, const float* scale_B, int64_t num_blocks,
+                             const float* x_TC, int64_t C, float* sums) {
+  F32x16 chain[kRows][4];
+#pragma GCC unroll 4
+  for (int t = 0; t < kRows; ++t) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) chain[t][i] = zeros();
+  }
+  const auto add = [&](int64_t block, int i) TRIREME_INLINE_LAMBDA {
     const int64_t c = block * kScaleBlock;
-    const F32x16 inner = fma(load_int8(q_C + c + kLanes), load(x_C + c + kLanes),
-                             load_int8(q_C + c) * load(x_C + c));
-    sum = fma(inner, broadcast(scale_B[block]), sum);
+    const F32x16 low = load_int8(q_C + c), high = load_int8(q_C + c + kLanes);
+    const F32x16 scale = broadcast(scale_B[block]);
+#pragma GCC unroll 4
+    for (int t = 0; t < kRows; ++t) {
+      const float* const x = x_TC + t * C + c;
+      chain[t][i] = fma(fma(high, load(x + kLanes), low * load(x)), scale, chain[t][i]);
+    }
   };
   int64_t block = 0;
   for (; block + 4 <= num_blocks; block += 4) {
     __builtin_prefetch(q_C + block * kScaleBlock + kBytesAhead);
     __builtin_prefetch(q_C + block * kScaleBlock + kBytesAhead + 64);
-    add(block, chain[0]);
-    add(block + 1, chain[1]);
-    add(block + 2, chain[2]);
-    add(block + 3, chain[3]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) add(block + i, i);
   }
-  for (; block < num_blocks; ++block) add(block, chain[0]);
-  return reduce_sum((chain[0] + chain[1]) + (chain[2] + chain[3]));
+  for (; block < num_blocks; ++block) add(block, 0);
+#pragma GCC unroll 4
+  for (int t = 0; t < kRows; ++t) {
+    sums[t] = reduce_sum((chain[t][0] + chain[t][1]) + (chain[t][2] + chain[t][3]));
+  }
 }
 
 template <typename T, typename Y>
@@ -60,10 +74,15 @@ void multiply_rows(const QuantizedMatmulArgs& args, int64_t begin, int64_t end,
   const int64_t num_rows = args.x_TC.rows, C = args.x_TC.cols, B = args.w.scale_FB.cols;
   for (int64_t f = begin; f < end; ++f) {
     widen_row(args.w.scale_FB.row<f16>(f), B, widened.scale_B);
-    for (int64_t t = 0; t < num_rows; ++t) {
-      const float* const x_C = widened.x_TC + t * C;
-      write_sum<T, Y>(args, t, f, dot_row(bytes_of_row(args.w, f), widened.scale_B, B, x_C));
-    }
+    const auto multiply = [&]<int kRows>(int64_t first, std::integral_constant<int, kRows>) {
+      float sums[kRows];
+      dot_rows<kRows>(bytes_of_row(args.w, f), widened.scale_B, B, widened.x_TC + first * C, C,
+                      sums);
+      for (int64_t t = 0; t < kRows; ++t) write_sum<T, Y>(args, first + t, f, sums[t]);
+    };
+    int64_t t = 0;
+    for (; t + 4 <= num_rows; t += 4) multiply(t, std::integral_constant<int, 4>());
+    for (; t < num_rows; ++t) multiply(t, std::integral_constant<int, 1>());
   }
 }
 

@@ -11,7 +11,7 @@ namespace trireme::TRIREME_ISA {
 namespace {
 
 constexpr int64_t kRowTileBytes = 128 * 1024;  // of b, that a thread takes at a time
-constexpr int64_t kLinesAhead = 8;             // of a row of b, that are prefetched
+constexpr int64_t kRowLinesAhead = 2;  // of a row of b, that are prefetched into the L1 cache
 
 // Writes the row of a as the dwords that steps multiply.
 template <typename T>
@@ -26,44 +26,68 @@ void fill_row_steps(const T* a_K, int64_t k, uint32_t* steps) {
   }
 }
 
-// The sums of kRegisterLanes columns, those of the first rows of b.
-template <typename T>
-TRIREME_INLINE Register row_sums(const T* b, int64_t stride, int64_t cols, int64_t k,
-                                 const uint32_t* steps) {
+// Adds the products of a block of kRegisterLanes rows of b to the sums of their columns. kIsWhole:
+// all of these rows have a whole block; `cols` and `left` are not read. Otherwise only the first
+// `cols` rows exist, with `left` elements from here to their end.
+template <bool kIsWhole, typename T>
+TRIREME_INLINE Register add_block(Register sum, const T* b, int64_t stride, int64_t cols,
+                                  int64_t left, const uint32_t* steps) {
   using U = ComputeType<T>;
-  constexpr int64_t kBlock = kRegisterLanes * kStepElements<U>;  // elements of a row
-  constexpr int64_t kLine = 64 / int64_t(sizeof(T));
-  Register sum = zero_register();
-  for (int64_t done = 0; done < k; done += kBlock) {
-    // Beyond the end of these rows lie the next ones, which the next columns need.
-    const int64_t ahead = done + kLinesAhead * kLine;
-    const T* const next = ahead < k ? b + ahead : b + kRegisterLanes * stride + (ahead - k);
-    IntVector rows[kRegisterLanes];
+  constexpr int64_t kAll = kRegisterLanes * kStepElements<U>;
+  IntVector rows[kRegisterLanes];
 #pragma GCC unroll 16
-    for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {
-      if (done % kLine == 0) __builtin_prefetch(next + lane * stride);
-      rows[lane] = lane < cols ? load_steps<U>(b + lane * stride + done, k - done) : zero_ints();
-    }
-    transpose_lanes(rows);
-    const int64_t left = num_steps_of(k - done, kStepElements<U>);
-    const char* const a = reinterpret_cast<const char*>(steps + done / kStepElements<U>);
-    if (left >= kRegisterLanes) {
+  for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {
+    rows[lane] = kIsWhole || lane < cols ? load_steps<U>(b + lane * stride, kIsWhole ? kAll : left)
+                                         : zero_ints();
+  }
+  transpose_lanes(rows);
+  const char* const a = reinterpret_cast<const char*>(steps);
+  const int64_t num_steps =
+      kIsWhole ? kRegisterLanes : std::min(kRegisterLanes, num_steps_of(left, kStepElements<U>));
 #pragma GCC unroll 16
-      for (int64_t step = 0; step < kRegisterLanes; ++step) {
-        sum = multiply_add<U>(sum, broadcast_dword(a + 4 * step), Register(rows[step]));
-      }
-    } else {
-      for (int64_t step = 0; step < left; ++step) {
-        sum = multiply_add<U>(sum, broadcast_dword(a + 4 * step), Register(rows[step]));
-      }
-    }
+  for (int64_t step = 0; step < num_steps; ++step) {
+    sum = multiply_add<U>(sum, broadcast_dword(a + 4 * step), Register(rows[step]));
   }
   return sum;
 }
 
+// Prefetches the element `at` of each of kRegisterLanes rows. Beyond the end of these rows lie the
+// next ones, which the next columns need.
+template <typename T>
+TRIREME_INLINE void prefetch_rows(const T* b, int64_t stride, int64_t at, int64_t k) {
+  const T* const element = at < k ? b + at : b + kRegisterLanes * stride + (at - k);
+#pragma GCC unroll 16
+  for (int64_t lane = 0; lane < kRegisterLanes; ++lane) __builtin_prefetch(element + lane * stride);
+}
+
+// The sums of kRegisterLanes columns, those of the first rows of b. As many bytes as these rows
+// have are prefetched from `later` on into the L2 cache: a Zen 4 reads memory fast only in its
+// order (docs/performance.md).
+template <typename T>
+TRIREME_INLINE Register row_sums(const T* b, int64_t stride, int64_t cols, int64_t k,
+                                 const uint32_t* steps, const T* later) {
+  using U = ComputeType<T>;
+  constexpr int64_t kBlock = kRegisterLanes * kStepElements<U>;  // elements of a row
+  constexpr int64_t kLine = 64 / int64_t(sizeof(T));
+  Register sum = zero_register();
+  for (int64_t done = 0; done < k; done += kBlock, later += kRegisterLanes * kBlock) {
+#pragma GCC unroll 16
+    for (int64_t at = 0; at < kRegisterLanes * kBlock; at += kLine) {
+      __builtin_prefetch(later + at, 0, 2);
+    }
+    if (done % kLine == 0) prefetch_rows(b, stride, done + kRowLinesAhead * kLine, k);
+    const uint32_t* const a = steps + done / kStepElements<U>;
+    sum = cols >= kRegisterLanes && k - done >= kBlock
+              ? add_block<true>(sum, b + done, stride, cols, kBlock, a)
+              : add_block<false>(sum, b + done, stride, cols, k - done, a);
+  }
+  return sum;
+}
+
+// `cols_later`: from the columns of a tile to those that its thread is likely to take next.
 template <typename T>
 void multiply_row_columns(const MatmulArgs& args, int64_t k, const uint32_t* steps, int64_t begin,
-                          int64_t end) {
+                          int64_t end, int64_t cols_later) {
   static_assert(kLanes % kRegisterLanes == 0);
   for (int64_t col = begin; col < end; col += kLanes) {
     const ProductBlock block{.row = 0,
@@ -77,7 +101,8 @@ void multiply_row_columns(const MatmulArgs& args, int64_t k, const uint32_t* ste
     for (int64_t first = 0; first < block.cols; first += kRegisterLanes) {
       const int64_t cols = std::min(kRegisterLanes, block.cols - first);
       store_register(sums + first,
-                     row_sums(args.b.row<const T>(col + first), args.b.stride, cols, k, steps));
+                     row_sums(args.b.row<const T>(col + first), args.b.stride, cols, k, steps,
+                              args.b.row<const T>(col + first + cols_later)));
     }
     if (args.bias_N) widen_bias<T>(args, block, bias);
     write_result(args, block, sums, kLanes, args.bias_N ? bias : nullptr);
@@ -99,7 +124,8 @@ void multiply_row(Stream& stream, const MatmulArgs& args, int64_t k) {
   const int64_t N = args.c.cols;
   stream.team().parallel_for((N + grain - 1) / grain, [&](int64_t tile, int) {
     const int64_t begin = tile * grain;
-    multiply_row_columns<T>(args, k, steps, begin, std::min(begin + grain, N));
+    multiply_row_columns<T>(args, k, steps, begin, std::min(begin + grain, N),
+                            stream.team().size() * grain);
   });
 }
 

@@ -95,6 +95,7 @@ Tiling choose_tiling(const TilingRequest& request) {
   tiling.block_steps = block_steps(request, tiling.tile_cols);
   tiling.num_row_blocks = blocks(request.rows, tiling.tile_rows);
   tiling.num_col_blocks = blocks(request.cols, tiling.tile_cols);
+  tiling.tiles_later = request.num_threads;
   return tiling;
 }
 

@@ -18,6 +18,7 @@ struct Tiling {
   int64_t block_steps = 0;  // steps of k for which b is packed at a time
   int64_t num_row_blocks = 0;
   int64_t num_col_blocks = 0;
+  int64_t tiles_later = 0;  // from a tile to that which its thread is likely to take next
 };
 
 // The panels of b are packed from one of these. Patches of pixels take longer to pack, most of all
