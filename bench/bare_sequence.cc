@@ -87,8 +87,8 @@ class BareSequence {
 
   double step(const TokenSource& source) {
     read(source);
-    k_.embedding_forward(stream_, {tokens_T_, tokens_.value, positions_.value, model_.seq_len, 0,
-                                   saved_.front().x_TC});
+    k_.embedding_forward(
+        stream_, {tokens_T_, tokens_.value, positions_.value, model_.seq_len, saved_.front().x_TC});
     for (size_t i = 0; i < layers_.size(); ++i) forward(i);
     const double loss = head();
     for (size_t i = layers_.size(); i-- > 0;) backward(i);

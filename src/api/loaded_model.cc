@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/element.h"
 #include "config/config_load.h"
 #include "interchange/foreign_model.h"
@@ -25,7 +26,8 @@ LoadedModel::LoadedModel(std::string folder, const ModelSpec& model, DType compu
       model_(model),
       params_(param_table(model, whole_model(model))),
       stream_(num_threads),
-      ctx_{stream_, best_kernels(), rank_.group(), rank_.group(), rank_.group(), rank_.group()} {
+      ctx_{stream_, best_kernels(), rank_.group(), rank_.group(), rank_.group(), rank_.group()},
+      compute_(compute) {
   for (const ParamSpec& param : params_) {
     table_.add(param.name, param.shape, compute, param.adjoins_previous);
   }
@@ -34,16 +36,33 @@ LoadedModel::LoadedModel(std::string folder, const ModelSpec& model, DType compu
 
 int64_t LoadedModel::num_in_bytes() const { return trireme::num_in_bytes(table_); }
 
-Status LoadedModel::make_decoder(DType compute, bool is_quantized) {
+void LoadedModel::make_sequences(int64_t count) {
+  TRIREME_CHECK(count >= 1, "there is a text");
+  const int64_t most_bytes = std::max(kCacheBytes, table_.bytes());
+  const int64_t most = is_quantized_ ? QuantizedMatmulArgs::kFewRows : kMostSequences;
+  const int64_t at_once =
+      std::max<int64_t>(1, std::min({most, model_.seq_len, most_bytes / decoder_->cache_bytes()}));
+  const int64_t turns = (count + at_once - 1) / at_once;
+  const int64_t num_sequences = (count + turns - 1) / turns;
+  if (num_sequences == decoder_->num_sequences()) {
+    for (int64_t s = 0; s < num_sequences; ++s) decoder_->reset(s);
+    return;
+  }
+  decoder_.reset();  // its memory is free before the next one takes more
+  decoder_ = std::make_unique<Decoder>(model_, params(), compute_, num_sequences);
+}
+
+Status LoadedModel::make_decoder(bool is_quantized) {
+  is_quantized_ = is_quantized;
   if (is_quantized) {
-    TensorTable table = quantized_table(model_, compute);
+    TensorTable table = quantized_table(model_, compute_);
     Buffer memory = Buffer::allocate(table.bytes());
     const Status fits = quantize_params(params(), table, Frame(table, memory.data()), stream_);
     if (!fits.ok()) return with_context(fits.error(), folder_);
     table_ = std::move(table);
     memory_ = std::move(memory);
   }
-  decoder_ = std::make_unique<Decoder>(model_, params(), compute);
+  decoder_ = std::make_unique<Decoder>(model_, params(), compute_);
   return Done{};
 }
 
@@ -78,7 +97,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(
       "has no tokenizer.json: the run was trained without data.tokenizer, so its tokens have no "
       "text";
   TRIREME_TRY_DONE(load_params(checkpoint, loaded->params_, loaded->params(), num_threads));
-  TRIREME_TRY_DONE(loaded->make_decoder(dtype, precision.is_quantized));
+  TRIREME_TRY_DONE(loaded->make_decoder(precision.is_quantized));
   return loaded;
 }
 
@@ -112,7 +131,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load_foreign(const std::string
       write_element(data, dtype, int64_t(i), double(values[i]));
     }
   }
-  TRIREME_TRY_DONE(loaded->make_decoder(dtype, precision.is_quantized));
+  TRIREME_TRY_DONE(loaded->make_decoder(precision.is_quantized));
   return loaded;
 }
 

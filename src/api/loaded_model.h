@@ -23,6 +23,11 @@ struct ModelPrecision {
   bool is_quantized = false;  // its matrices in bytes (models/quantized_params.h)
 };
 
+// The most texts that a model generates at once.
+inline constexpr int64_t kMostSequences = 16;
+// Caches of this size are accepted even if the weights are smaller.
+inline constexpr int64_t kCacheBytes = int64_t{1} << 30;
+
 // The model of a checkpoint with everything needed to generate on this machine.
 class LoadedModel {
  public:
@@ -52,12 +57,17 @@ class LoadedModel {
 
   Ctx& ctx() { return ctx_; }
   Decoder& decoder() { return *decoder_; }
+  // Gives the decoder sequences for `count` >= 1 texts. If they do not all fit, the texts take
+  // equal turns. At most kMostSequences fit, QuantizedMatmulArgs::kFewRows of a quantized model,
+  // and never more than model.seq_len. Their caches fit into kCacheBytes or into the size of the
+  // weights, whichever is larger; one sequence always fits. All contexts are forgotten.
+  void make_sequences(int64_t count);
 
  private:
   LoadedModel(std::string folder, const ModelSpec& model, DType compute, int num_threads);
   Frame params() const { return Frame(table_, memory_.data()); }
-  // Ends the loading, once all parameters lie in memory in `compute`.
-  Status make_decoder(DType compute, bool is_quantized);
+  // Ends the loading, once all parameters lie in memory.
+  Status make_decoder(bool is_quantized);
 
   std::string folder_;
   ModelSpec model_;
@@ -69,6 +79,8 @@ class LoadedModel {
   OwnStream stream_;
   SoleRank rank_;
   Ctx ctx_;
+  DType compute_;
+  bool is_quantized_ = false;
   std::unique_ptr<Decoder> decoder_;
 };
 

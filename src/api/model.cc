@@ -3,7 +3,6 @@
 #include "api/content.h"
 #include "checkpoint/find_checkpoint.h"
 #include "device/host.h"
-#include "models/sampling.h"
 #include "train/generate.h"
 #include "trireme/generate.h"
 
@@ -74,18 +73,18 @@ std::string generate(Model& model, const GenerateRequest& request) {
     const Tokenizer& tokenizer = *value_or_fail(loaded.tokenizer());
     const SamplingOptions options{request.temperature, request.top_k, request.top_p, request.seed};
     value_or_fail(check_sampling(options));
-    TokenSampler sampler(options, tokenizer.vocab_size());
     std::string text;
-    trireme::generate(loaded.ctx(), loaded.decoder(), tokenizer, sampler,
-                      value_or_fail(tokenizer.encode(request.prompt)), request.num_tokens,
-                      {.emit =
-                           [&](int32_t token) {
-                             const std::string_view piece = tokenizer.piece(token);
-                             text += piece;
-                             if (request.on_piece) request.on_piece(piece);
-                             return true;
-                           },
-                       .note = request.on_note});
+    const GenerateCalls calls{.emit =
+                                  [&](int32_t token) {
+                                    const std::string_view piece = tokenizer.piece(token);
+                                    text += piece;
+                                    if (request.on_piece) request.on_piece(piece);
+                                    return true;
+                                  },
+                              .note = request.on_note};
+    trireme::generate(loaded.ctx(), loaded.decoder(), tokenizer,
+                      {{value_or_fail(tokenizer.encode(request.prompt)), options, calls}},
+                      request.num_tokens);
     return text;
   });
 }

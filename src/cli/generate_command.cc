@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "cli/number_text.h"
 #include "cli/open_model.h"
+#include "cli/ordered_texts.h"
 #include "cli/stop_texts.h"
 #include "cli/text_options.h"
 #include "data/text_reader.h"
@@ -102,6 +103,15 @@ Result<std::string> model_path(const GenerateOptions& options) {
   return options.model.empty() ? options.checkpoint : options.model;
 }
 
+SamplingOptions sampling_of(const GenerateOptions& options) {
+  return {options.temperature, options.top_k, options.top_p, options.seed, options.repeat_penalty};
+}
+
+// Returns what messages about a prompt begin with. `is_list`: the prompts are those of --prompts.
+std::string label_of(size_t index, bool is_list) {
+  return is_list ? fmt::format("prompt {}: ", index + 1) : std::string();
+}
+
 std::string rate(int64_t num_tokens, double seconds) {
   return format_rate(double(num_tokens) / std::max(seconds, 1e-9)) + " tokens/s";
 }
@@ -150,13 +160,45 @@ void print_speed(const std::vector<GenerateReport>& reports, bool is_list, std::
   out << "\n";
 }
 
+// Continues the texts, whose tokens `prompts` are, and prints them.
+Result<std::vector<GenerateReport>> print_texts(const GenerateOptions& options,
+                                                const std::vector<std::string>& texts,
+                                                std::vector<std::vector<int32_t>> prompts,
+                                                const Tokenizer& tokenizer, LoadedModel& loaded,
+                                                CommandIo& io) {
+  const bool is_list = !options.prompts_file.empty();
+  OrderedTexts ordered(texts, is_list, io.out);
+  std::vector<StopTexts> stops;
+  std::vector<GenerateRequest> requests;
+  for (size_t k = 0; k < texts.size(); ++k) {
+    TRIREME_TRY(stop, StopTexts::make(options.stops));
+    stops.push_back(std::move(stop));
+    SamplingOptions sampling = sampling_of(options);
+    sampling.seed += k;
+    const GenerateCalls calls{
+        .emit =
+            [&, k](int32_t token) {
+              ordered.add(k, stops[k].add(tokenizer.piece(token)));
+              return !stops[k].has_stopped();
+            },
+        .note = [&, k,
+                 is_list](const std::string& s) { io.err << label_of(k, is_list) << s << "\n"; },
+        .end =
+            [&, k] {
+              ordered.add(k, stops[k].rest());
+              ordered.end(k);
+            }};
+    requests.push_back({std::move(prompts[k]), sampling, calls});
+  }
+  return generate(loaded.ctx(), loaded.decoder(), tokenizer, std::move(requests),
+                  options.num_tokens);
+}
+
 }  // namespace
 
 Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
-  SamplingOptions sampling{options.temperature, options.top_k, options.top_p, options.seed,
-                           options.repeat_penalty};
   TRIREME_TRY(path, model_path(options));
-  TRIREME_TRY_DONE(check_sampling(sampling));
+  TRIREME_TRY_DONE(check_sampling(sampling_of(options)));
   TRIREME_TRY_DONE(StopTexts::make(options.stops));
   if (options.num_tokens < 0) {
     return Error{
@@ -179,14 +221,11 @@ Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
   TRIREME_TRY(named, named_tokenizer(options, loaded->model(), io.open_input));
   TRIREME_TRY(tokenizer, named == nullptr ? own_tokenizer(*loaded) : named.get());
   const bool is_list = !options.prompts_file.empty();
-  const auto label = [&](size_t index) {
-    return is_list ? fmt::format("prompt {}: ", index + 1) : std::string();
-  };
   std::vector<std::vector<int32_t>> prompts;
   for (const std::string& text : texts) {
     Result<std::vector<int32_t>> tokens = tokenizer->encode(text);
     if (!tokens.ok()) {
-      return Error{tokens.error().kind, label(prompts.size()) + tokens.error().message};
+      return Error{tokens.error().kind, label_of(prompts.size(), is_list) + tokens.error().message};
     }
     prompts.push_back(std::move(*tokens));
   }
@@ -198,25 +237,9 @@ Result<int> run_generate(const GenerateOptions& options, CommandIo& io) {
                           format_count(double(num_params(loaded->model()))));
   }
 
-  std::vector<GenerateReport> reports;
-  for (size_t k = 0; k < texts.size(); ++k) {
-    if (is_list) {
-      io.out << (k == 0 ? "" : "\n") << fmt::format("== prompt {} of {} ==\n", k + 1, texts.size());
-    }
-    io.out << texts[k] << std::flush;
-    sampling.seed = options.seed + k;
-    TokenSampler sampler(sampling, tokenizer->vocab_size());
-    TRIREME_TRY(stops, StopTexts::make(options.stops));
-    reports.push_back(generate(
-        loaded->ctx(), loaded->decoder(), *tokenizer, sampler, prompts[k], options.num_tokens,
-        {.emit =
-             [&](int32_t token) {
-               io.out << stops.add(tokenizer->piece(token)) << std::flush;
-               return !stops.has_stopped();
-             },
-         .note = [&](const std::string& sentence) { io.err << label(k) << sentence << "\n"; }}));
-    io.out << stops.rest() << "\n" << std::flush;
-  }
+  // A file of times is read as that of one request after the other.
+  loaded->make_sequences(options.speed_file.empty() ? int64_t(texts.size()) : 1);
+  TRIREME_TRY(reports, print_texts(options, texts, std::move(prompts), *tokenizer, *loaded, io));
   print_speed(reports, is_list, io.err);
   if (options.speed_file.empty()) return 0;
   TRIREME_TRY_DONE(make_folders_of(options.speed_file));

@@ -22,10 +22,11 @@ Command generate_command() {
           "The text goes to standard output. Standard error gets the speed of reading the prompt, "
           "up to the first token, and the speed of the tokens after it. A prompt that is longer "
           "than the context of the model (model.seq_len) is cut to its last tokens, which fill "
-          "half "
-          "of the context. A context that becomes full goes on with its later half. Standard error "
-          "says both. Prompt K of --prompts has the text that it has alone with the seed N + K - "
-          "1.",
+          "half of the context. A context that becomes full goes on with its later half. Standard "
+          "error says both. Up to 16 prompts of --prompts are continued at once, with q8_0 up to "
+          "4, because the weights are then read once for all of them. Fewer are continued at once "
+          "if their caches need too much memory, and one with --speed. Prompt K has the text that "
+          "it has alone with the seed N + K - 1.",
       .arguments = {{.name = "MODEL",
                      .doc = "a checkpoint, also one of a store, a run directory, whose newest "
                             "checkpoint is used, RUN_DIR/best, its checkpoint with the lowest "
@@ -54,12 +55,12 @@ Command generate_command() {
                    .doc = "the text to continue",
                    .target = &options->prompt},
                   {.name = "file",
-                   .letter = 'f',
                    .value_name = "FILE",
                    .doc = "read the prompt from this file; - means standard input",
                    .target = &options->prompt_file,
                    .completion = Completion::File},
                   {.name = "prompts",
+                   .letter = 'f',
                    .value_name = "FILE",
                    .doc = "continue each line of this file that is not empty; - means standard "
                           "input",
@@ -99,13 +100,14 @@ Command generate_command() {
                    .target = &options->seed},
                   {.name = "speed",
                    .value_name = "FILE",
-                   .doc = "write the measured times as JSON, as pipelines of serve-plan read them",
+                   .doc = "write the measured times of one prompt after the other as JSON, as "
+                          "pipelines of serve-plan read them",
                    .target = &options->speed_file,
                    .completion = Completion::File},
                   threads_option(options->threads)},
       .examples = {"trireme generate runs/demo -p 'It is a truth' -n 100 --temp 0.8",
                    "trireme generate runs/demo/best -p 'Dear ' --stop '.' --repeat-penalty 1.1",
-                   "trireme generate runs/demo --prompts prompts.txt -n 50",
+                   "trireme generate runs/demo -f prompts.txt -n 50",
                    "trireme generate gpt2.bin --tokenizer gpt2-hf/ -p 'It is a truth'"},
       .run = [options](CommandIo& io) { return run_generate(*options, io); }};
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "graph/model_graphs.h"
@@ -15,8 +16,8 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kHidden = "hidden_SC";  // the residual stream, of one layer after the other
-constexpr const char* kHeadInput = "head_input_SC";
+constexpr const char* kHidden = "hidden_TC";  // the residual stream, of one layer after the other
+constexpr const char* kHeadInput = "head_input_TC";
 
 std::string cache_name(const StageUnit& unit) { return unit.name + ".cache"; }
 
@@ -38,7 +39,7 @@ StageUnits decoder_units(const ModelSpec& model, const ModelShard& shard, const 
     StageUnit unit{.kind = int(result.kinds.size()) - 1, .name = graph.unit};
     const bool is_first = result.units.empty(), is_head = graph.unit == "head";
     if (!is_first && !is_head) unit.param_prefix = graph.unit + ".";
-    unit.input = {Space::Scratch, is_first ? "tokens_S" : kHidden};
+    unit.input = {Space::Scratch, is_first ? "tokens_T" : kHidden};
     unit.output = {Space::Scratch, is_head ? kHeadInput : kHidden};
     result.units.push_back(std::move(unit));
   });
@@ -47,8 +48,13 @@ StageUnits decoder_units(const ModelSpec& model, const ModelShard& shard, const 
 
 }  // namespace
 
-Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
-    : model_(shard_model(generating_model(model), {})), shape_{.compute = compute} {
+Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute, int64_t num_sequences)
+    : model_(shard_model(generating_model(model), {})),
+      shape_{.compute = compute},
+      lengths_(size_t(num_sequences)) {
+  TRIREME_CHECK(num_sequences >= 1 && num_sequences <= capacity(),
+                "num_sequences must be 1 .. model.seq_len");
+  cached_rows_.reserve(lengths_.size());
   const StageUnits units = decoder_units(generating_model(model), model_, shape_);
   add_tables(units);
   memory_ = Buffer::allocate(tables_.scratch.bytes());
@@ -62,9 +68,11 @@ Decoder::Decoder(const ModelSpec& model, const Frame& params, DType compute)
   const std::string head = head_param(model_);
   head_.params.quantized = quantized_weight(params, head, model_.vocab_size);
   if (!head_.params.quantized) head_.params.w_FC = matrix(params.at(head));
-  tokens_S_ = frame.at("tokens_S");
-  hidden_SC_ = matrix(frame.at(has_head_ops ? kHeadInput : kHidden));
-  logits_1V_ = matrix(frame.at("logits_1V"));
+  tokens_T_ = frame.at("tokens_T");
+  position_T_ = frame.at("position_T");
+  hidden_TC_ = matrix(frame.at(has_head_ops ? kHeadInput : kHidden));
+  last_BC_ = matrix(frame.at("last_BC"));
+  logits_BV_ = matrix(frame.at("logits_BV"));
 }
 
 void Decoder::add_tables(const StageUnits& units) {
@@ -72,17 +80,19 @@ void Decoder::add_tables(const StageUnits& units) {
   const auto add = [&](const std::string& name, const Shape& shape, DType dtype) {
     if (!table.contains(name)) table.add(name, shape, dtype);
   };
-  const int64_t S = model_.seq_len, C = model_.d_model;
-  add("tokens_S", Shape{S}, DType::I32);
-  add(kHidden, Shape{S, C}, shape_.compute);
-  add(kHeadInput, Shape{S, C}, shape_.compute);
-  add("logits_1V", Shape{1, model_.vocab_size}, DType::F32);
+  const int64_t T = capacity(), C = model_.d_model, B = num_sequences();
+  add("tokens_T", Shape{T}, DType::I32);
+  add("position_T", Shape{T}, DType::I32);
+  add(kHidden, Shape{T, C}, shape_.compute);
+  add(kHeadInput, Shape{T, C}, shape_.compute);
+  add("last_BC", Shape{B, C}, shape_.compute);
+  add("logits_BV", Shape{B, model_.vocab_size}, DType::F32);
   for (const StageUnit& unit : units.units) {
     for (const UnitTensor& tensor : units.kind_of(unit).memory.tensors) {
       if (!tensor.is_gradient) add(tensor.name, tensor.shape, tensor.dtype);
     }
     if (!unit.param_prefix.empty()) {
-      add(cache_name(unit), Shape{S, cache_width(model_)}, shape_.compute);
+      add(cache_name(unit), Shape{B * T, cache_width(model_)}, shape_.compute);
     }
   }
   tables_.saved = tables_.scratch;
@@ -109,19 +119,57 @@ void Decoder::bind_units(const StageUnits& units, const Frame& params) {
   }
 }
 
-std::span<const float> Decoder::append(Ctx& ctx, std::span<const int32_t> tokens) {
-  const int64_t n = static_cast<int64_t>(tokens.size());
-  TRIREME_CHECK(n >= 1 && length_ + n <= capacity(), "the context does not take so many tokens");
-  std::copy(tokens.begin(), tokens.end(), tokens_S_.as<int32_t>());
-  const MicrobatchInfo info{.num_sequences = 1, .training = false, .first_position = length_};
+int64_t Decoder::cache_bytes() const {
+  return model_.num_blocks() * capacity() * cache_width(model_) * size_of(shape_.compute);
+}
+
+void Decoder::take(std::span<const NextTokens> next) {
+  cached_rows_.clear();
+  int64_t row = 0, previous = -1;
+  for (const NextTokens& appended : next) {
+    TRIREME_CHECK(appended.sequence > previous && appended.sequence < num_sequences(),
+                  "the numbers of the sequences of a call ascend");
+    previous = appended.sequence;
+    const auto count = int64_t(appended.tokens.size());
+    const int64_t length = lengths_[size_t(appended.sequence)];
+    TRIREME_CHECK(count >= 1 && length + count <= capacity() && row + count <= capacity(),
+                  "the context does not take so many tokens");
+    cached_rows_.push_back({appended.sequence, row, count, length});
+    std::copy(appended.tokens.begin(), appended.tokens.end(), tokens_T_.as<int32_t>() + row);
+    std::iota(position_T_.as<int32_t>() + row, position_T_.as<int32_t>() + row + count,
+              int32_t(length));
+    row += count;
+  }
+}
+
+void Decoder::append(Ctx& ctx, std::span<const NextTokens> next) {
+  TRIREME_CHECK(!next.empty(), "a call continues a sequence");
+  take(next);
   SlotMemory m;
-  m.tokens = n;
+  m.tokens = cached_rows_.back().end_row();
   m.bases[size_t(Base::Saved)] = m.bases[size_t(Base::Scratch)] =
       static_cast<char*>(memory_.data());
+  MicrobatchInfo info{.num_sequences = 1, .training = false, .cached_rows = cached_rows_};
+  info.documents.position_T = {position_T_.data, DType::I32, Shape{m.tokens}};
   for (const std::unique_ptr<OpBody>& op : ops_) op->forward(ctx, info, m);
-  length_ += n;
-  head_.forward(ctx, rows_of(hidden_SC_, n - 1, 1), logits_1V_);
-  return {logits_1V_.row<float>(0), size_t(model_.vocab_size)};
+  for (size_t k = 0; k < next.size(); ++k) {
+    const CachedRows& rows = cached_rows_[k];
+    lengths_[size_t(rows.sequence)] += rows.num_rows;
+    ctx.kernels.copy_matrix(
+        ctx.stream, {rows_of(hidden_TC_, rows.end_row() - 1, 1), rows_of(last_BC_, int64_t(k), 1)});
+  }
+  const auto count = int64_t(next.size());
+  head_.forward(ctx, rows_of(last_BC_, 0, count), rows_of(logits_BV_, 0, count));
+}
+
+std::span<const float> Decoder::logits(int64_t k) const {
+  return {logits_BV_.row<float>(k), size_t(model_.vocab_size)};
+}
+
+std::span<const float> Decoder::append(Ctx& ctx, std::span<const int32_t> tokens) {
+  const NextTokens next{.tokens = tokens};
+  append(ctx, {&next, 1});
+  return logits(0);
 }
 
 }  // namespace trireme

@@ -310,5 +310,48 @@ TEST(Decoder, PiecesOfAContextChangeNoBit) {
   }
 }
 
+// Three sequences in calls that have pieces of all of them or of some, and begin one again.
+TEST(Decoder, SequencesBesideOthersHaveTheBitsThatTheyHaveAlone) {
+  std::vector<std::vector<int32_t>> texts(3, some_tokens());
+  for (size_t s = 1; s < texts.size(); ++s) {
+    for (int32_t& token : texts[s]) token = (token * 5 + int32_t(s)) % kTextVocab;
+  }
+  for (const KernelTable* kernels : all_kernels()) {
+    for (const char* name : kTextModels) {
+      for (const DType compute : {DType::F32, DType::BF16}) {
+        SCOPED_TRACE(std::string(kernels->name) + " " + name + " " + std::string(name_of(compute)));
+        const ModelSpec spec = text_model_of(name);
+        WholeModel model(spec, *kernels, compute);
+        Decoder alone = model.decoder(), several(spec, model.params(), compute, 3);
+        const auto expect_same = [&](const std::vector<NextTokens>& next) {
+          several.append(model.ctx(), next);
+          for (size_t k = 0; k < next.size(); ++k) {
+            const int64_t s = next[k].sequence, length = several.length(s);
+            alone.reset();
+            const auto want = alone.append(model.ctx(), {texts[size_t(s)].data(), size_t(length)});
+            EXPECT_EQ(
+                std::memcmp(several.logits(int64_t(k)).data(), want.data(), want.size_bytes()), 0)
+                << "sequence " << s << " of length " << length;
+          }
+        };
+        const auto next = [&](int64_t s, size_t count) {
+          return NextTokens{s,
+                            std::span(texts[size_t(s)]).subspan(size_t(several.length(s)), count)};
+        };
+        expect_same({next(0, 3), next(1, 5), next(2, 1)});
+        expect_same({next(0, 1), next(1, 1), next(2, 1)});
+        expect_same({next(0, 2), next(2, 6)});
+        several.reset(0);
+        expect_same({next(0, 7), next(1, 1), next(2, 1)});
+        expect_same({next(1, 1)});
+        EXPECT_THROW(several.append(model.ctx(), std::vector{next(1, 1), next(1, 1)}),
+                     ContractError);
+        EXPECT_THROW(several.append(model.ctx(), std::vector{next(0, 12), next(1, 11)}),
+                     ContractError);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme

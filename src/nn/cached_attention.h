@@ -6,19 +6,22 @@
 
 namespace trireme {
 
-// Attention of a sequence's next tokens over a cache of the keys and values of all tokens so far,
-// into which their own are put first. Forward only.
+// Attention of the next tokens of several sequences. First the keys and values of these tokens are
+// put into the cache. Then each sequence attends to its own part of the cache. Forward only.
 class CachedAttention final : public OpBody {
  public:
-  // cache_SX: keys, then values, of every position; borrowed.
-  CachedAttention(const OpBinding& b, const MatrixRef& cache_SX);
+  // cache_NX: keys, then values, of every position of one sequence after the other; borrowed.
+  CachedAttention(const OpBinding& b, const MatrixRef& cache_NX);
   void forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const override;
 
  private:
+  void attend(Ctx& ctx, const SlotMemory& m, const CachedRows& rows,
+              const TensorRef& first_T) const;
+
   ModelShard model_;
   QueryWindow window_;
   MatrixAt q_TQ_, k_TK_, v_TK_, o_TQ_;
-  MatrixRef cache_SX_;
+  MatrixRef cache_NX_;
 };
 
 }  // namespace trireme

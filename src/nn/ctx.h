@@ -1,8 +1,11 @@
 #pragma once
 
+#include <span>
+
 #include "comm/group.h"
 #include "device/stream.h"
 #include "kernels/kernel_table.h"
+#include "nn/cached_rows.h"
 #include "tensor/tensor.h"
 
 namespace trireme {
@@ -25,9 +28,10 @@ struct Ctx {
 };
 
 // Where the documents of a micro-batch lie, if those of one sequence do not see each other; int32.
-// Legend: T this rank's tokens, N those of whole sequences.
+// Generation sets position_T alone: the position of each token in its sequence. Legend: T this
+// rank's tokens, N those of whole sequences.
 struct Documents {
-  TensorRef first_T;     // the position in its sequence of the document's first token
+  TensorRef first_T;     // the position in its sequence of the document's first token; absent: 0
   TensorRef position_T;  // in the document
   TensorRef first_N;     // where whole sequences are attended (ContextStrategy::AllToAll)
 };
@@ -35,11 +39,12 @@ struct Documents {
 // Which samples a micro-batch holds, for everything that is keyed by sample.
 struct MicrobatchInfo {
   int64_t num_sequences = 0;
-  uint64_t first_sample = 0;   // global number of its first sequence
-  bool training = true;        // false: no dropout, no gradients
-  bool is_routed = false;      // tokens go to the experts that the saved tensors name already
-  int64_t first_position = 0;  // of the sequence's tokens that are computed (generation)
-  Documents documents = {};    // absent: a sequence is one document
+  uint64_t first_sample = 0;  // global number of its first sequence
+  bool training = true;       // false: no dropout, no gradients
+  bool is_routed = false;     // tokens go to the experts that the saved tensors name already
+  Documents documents = {};   // absent: a sequence is one document
+  // Generation: the sequences that the rows continue; together all rows, in their order.
+  std::span<const CachedRows> cached_rows = {};
 };
 
 }  // namespace trireme

@@ -103,15 +103,13 @@ RopeBody::RopeBody(const OpBinding& b)
       sin_SD_(b.tensor("rope.sin_SD")) {}
 
 void RopeBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
-  ctx.kernels.rope(ctx.stream,
-                   {Rotation::Forward, m(x_TD_), turned_, m(cos_SD_), m(sin_SD_), seq_len_,
-                    info.first_position, info.documents.position_T, head_width_});
+  ctx.kernels.rope(ctx.stream, {Rotation::Forward, m(x_TD_), turned_, m(cos_SD_), m(sin_SD_),
+                                seq_len_, info.documents.position_T, head_width_});
 }
 
 void RopeBody::backward_input(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory& m) const {
-  ctx.kernels.rope(ctx.stream,
-                   {Rotation::Inverse, m(dx_TD_), turned_, m(cos_SD_), m(sin_SD_), seq_len_,
-                    info.first_position, info.documents.position_T, head_width_});
+  ctx.kernels.rope(ctx.stream, {Rotation::Inverse, m(dx_TD_), turned_, m(cos_SD_), m(sin_SD_),
+                                seq_len_, info.documents.position_T, head_width_});
 }
 
 ConcatBody::ConcatBody(const OpBinding& b)

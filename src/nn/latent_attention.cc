@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-CachedLatentAttention::CachedLatentAttention(const OpBinding& b, const MatrixRef& cache_SX)
+CachedLatentAttention::CachedLatentAttention(const OpBinding& b, const MatrixRef& cache_NX)
     : model_(b.model()),
       window_(b),
       keys_up_(rows_of(b.weight(b.op().params[0]), 0, model_.heads * model_.head_dim)),
@@ -19,33 +19,52 @@ CachedLatentAttention::CachedLatentAttention(const OpBinding& b, const MatrixRef
       o_TV_(b.output()),
       queries_tX_(b.matrix_of(b.op().name + ".queries_tX")),
       latents_tX_(b.matrix_of(b.op().name + ".latents_tX")),
-      cache_SX_(cache_SX) {}
+      cache_NX_(cache_NX) {}
 
 void CachedLatentAttention::forward(Ctx& ctx, const MicrobatchInfo& info,
                                     const SlotMemory& m) const {
-  const MatrixRef q_TQ = m(q_TQ_), o_TV = m(o_TV_), queries_tX = m(queries_tX_);
-  const int64_t R = model_.kv_lora_rank, P = model_.qk_rope_head_dim;
-  const MatrixRef added = rows_of(cache_SX_, info.first_position, q_TQ.rows);
-  ctx.kernels.copy_matrix(ctx.stream, {m(latent_TR_), cols_of(added, 0, R)});
-  ctx.kernels.copy_matrix(ctx.stream, {m(shared_TP_), cols_of(added, R, P)});
-  AttentionShape shape = attention_shape(model_, 1);
-  shape.num_kv_heads = 1;
-  shape.head_dim = R + P;
-  shape.value_dim = R;
+  const MatrixRef q_TQ = m(q_TQ_), o_TV = m(o_TV_);
   const TensorRef first_T = window_(info, m, q_TQ.rows).first_T;
-  for (int64_t begin = 0; begin < q_TQ.rows; begin += queries_tX.rows) {
-    shape.q_len = std::min(queries_tX.rows, q_TQ.rows - begin);
-    shape.kv_len = info.first_position + begin + shape.q_len;
-    const MatrixRef queries = rows_of(queries_tX, 0, shape.q_len);
-    const MatrixRef latents = rows_of(m(latents_tX_), 0, shape.q_len);
-    const MatrixRef keys = rows_of(cache_SX_, 0, shape.kv_len);
-    AttentionWindow window;
-    if (first_T) window.first_T = {first_T.as<int32_t>() + begin, DType::I32, Shape{shape.q_len}};
-    make_queries(ctx, m, rows_of(q_TQ, begin, shape.q_len), queries);
-    ctx.kernels.attention_forward(
-        ctx.stream, {shape, {}, queries, keys, cols_of(keys, 0, R), latents, {}, window});
-    make_outputs(ctx, m, latents, rows_of(o_TV, begin, shape.q_len));
+  for (const CachedRows& rows : info.cached_rows) fill_cache(ctx, m, rows);
+  const int64_t tile = m(queries_tX_).rows;
+  for (int64_t begin = 0; begin < q_TQ.rows; begin += tile) {
+    const int64_t count = std::min(tile, q_TQ.rows - begin);
+    const MatrixRef queries = rows_of(m(queries_tX_), 0, count);
+    const MatrixRef latents = rows_of(m(latents_tX_), 0, count);
+    make_queries(ctx, m, rows_of(q_TQ, begin, count), queries);
+    for (const CachedRows& all : info.cached_rows) {
+      const CachedRows rows = rows_between(all, begin, begin + count);
+      if (rows.num_rows == 0) continue;
+      const int64_t row = rows.first_row - begin;
+      attend(ctx, rows, first_T, rows_of(queries, row, rows.num_rows),
+             rows_of(latents, row, rows.num_rows));
+    }
+    make_outputs(ctx, m, latents, rows_of(o_TV, begin, count));
   }
+}
+
+void CachedLatentAttention::fill_cache(Ctx& ctx, const SlotMemory& m,
+                                       const CachedRows& rows) const {
+  const auto own = [&](const MatrixAt& x) { return rows_of(m(x), rows.first_row, rows.num_rows); };
+  const int64_t R = model_.kv_lora_rank, P = model_.qk_rope_head_dim;
+  const MatrixRef added = places_of(rows, cache_NX_, model_.seq_len);
+  ctx.kernels.copy_matrix(ctx.stream, {own(latent_TR_), cols_of(added, 0, R)});
+  ctx.kernels.copy_matrix(ctx.stream, {own(shared_TP_), cols_of(added, R, P)});
+}
+
+void CachedLatentAttention::attend(Ctx& ctx, const CachedRows& rows, const TensorRef& first_T,
+                                   const MatrixRef& queries_tX, const MatrixRef& latents_tX) const {
+  const int64_t R = model_.kv_lora_rank;
+  const MatrixRef keys = cache_of(rows, cache_NX_, model_.seq_len);
+  AttentionShape shape = attention_shape(model_, 1);
+  shape.q_len = rows.num_rows;
+  shape.kv_len = keys.rows;
+  shape.num_kv_heads = 1;
+  shape.head_dim = R + model_.qk_rope_head_dim;
+  shape.value_dim = R;
+  const AttentionWindow window{first_keys_of(rows, first_T), {}};
+  ctx.kernels.attention_forward(
+      ctx.stream, {shape, {}, queries_tX, keys, cols_of(keys, 0, R), latents_tX, {}, window});
 }
 
 void CachedLatentAttention::make_queries(Ctx& ctx, const SlotMemory& m, const MatrixRef& q_TQ,

@@ -23,7 +23,6 @@ void LookupBody::forward(Ctx& ctx, const MicrobatchInfo& info, const SlotMemory&
                                                table_VC_,
                                                ctx.tp.rank() == 0 ? positions_SC_ : MatrixRef{},
                                                model_.local_len(),
-                                               info.first_position,
                                                m(sum_.partial_TC),
                                                {model_.first_token, model_.num_tokens},
                                                positions_of(model_.chunks),

@@ -34,9 +34,12 @@ Documents QueryWindow::operator()(const MicrobatchInfo& info, const SlotMemory& 
   Documents documents = info.documents;
   if (window_ == 0) return documents;
   const int64_t local_len = chunks_.local_len();
+  const bool is_generating = !info.cached_rows.empty();
   documents.first_T =
-      first_keys(documents.first_T, m(first_T_), num_tokens, window_,
-                 [&](int64_t t) { return info.first_position + chunks_.position(t % local_len); });
+      first_keys(documents.first_T, m(first_T_), num_tokens, window_, [&](int64_t t) -> int64_t {
+        return is_generating ? documents.position_T.as<int32_t>()[t]
+                             : chunks_.position(t % local_len);
+      });
   if (!first_N_) return documents;
   documents.first_N = first_keys(documents.first_N, m(first_N_), num_tokens * chunks_.cp, window_,
                                  [&](int64_t t) { return t % chunks_.seq_len; });

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,23 +19,33 @@ struct GenerateCalls {
   // A sentence for the user if the context can't hold everything: once if the prompt is cut, and
   // once if the context is full during generation. May be empty.
   std::function<void(const std::string& sentence)> note;
+  // Called once when the text is complete. May be empty.
+  std::function<void()> end = {};
 };
 
-// It says what generate() has done and how long this took.
+// A prompt and how it is continued.
+struct GenerateRequest {
+  std::vector<int32_t> prompt;
+  SamplingOptions sampling;
+  GenerateCalls calls;
+};
+
+// It says what generate() has done and how long this took. The time of a call of the decoder for
+// several texts counts for each with an equal part.
 struct GenerateReport {
   int64_t prompt_tokens = 0;   // that the model has read
   int64_t new_tokens = 0;      // that were drawn, without <|endoftext|>
   int64_t decoded_tokens = 0;  // that were drawn after the first one, also <|endoftext|>
-  double first_token_s = 0;    // from the call until the first token is drawn: the prompt's time
+  double first_token_s = 0;    // until the first token is drawn: the prompt's time
   double decode_s = 0;         // of decoded_tokens
 };
 
-// Continues a prompt, for samples during training and for `trireme generate`. It stops at
-// <|endoftext|>, after num_tokens, or if `emit` returns false. A prompt that is longer than the
-// context of the model is cut to its last tokens, which fill half of the context. Whenever the
-// context is full, its later half begins a new context.
-GenerateReport generate(Ctx& ctx, Decoder& decoder, const Tokenizer& tokenizer,
-                        TokenSampler& sampler, std::vector<int32_t> prompt, int64_t num_tokens,
-                        const GenerateCalls& calls);
+// Continues prompts, for samples during training and for `trireme generate`: as many at once as the
+// decoder has sequences, in their order. A text ends at <|endoftext|>, after num_tokens, or if
+// `emit` returns false. A prompt that is longer than the context of the model is cut to its last
+// tokens, which fill half of the context. Whenever the context is full, its later half begins a new
+// context. Returns a report for each request.
+std::vector<GenerateReport> generate(Ctx& ctx, Decoder& decoder, const Tokenizer& tokenizer,
+                                     std::vector<GenerateRequest> requests, int64_t num_tokens);
 
 }  // namespace trireme

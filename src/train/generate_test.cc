@@ -31,6 +31,7 @@ struct Generated {
   std::vector<int32_t> tokens;
   std::vector<std::string> notes;
   GenerateReport report;
+  bool has_ended = false;
 };
 
 class Generation : public testing::Test {
@@ -47,17 +48,35 @@ class Generation : public testing::Test {
 
   // Takes the likeliest token each time, so a text depends on what the model has read alone.
   Generated generated(std::vector<int32_t> prompt, int64_t num_tokens) {
-    TokenSampler sampler({.temperature = 0.0}, tokenizer_.vocab_size());
-    Generated result;
-    result.report =
-        generate(ctx_, *decoder_, tokenizer_, sampler, std::move(prompt), num_tokens,
-                 {.emit =
-                      [&](int32_t token) {
-                        result.tokens.push_back(token);
-                        return true;
-                      },
-                  .note = [&](const std::string& note) { result.notes.push_back(note); }});
-    return result;
+    return generated_at_once(*decoder_, {std::move(prompt)}, num_tokens, 0.0).front();
+  }
+
+  // The k-th prompt has the seed k. A text ends with the token 'a', too.
+  std::vector<Generated> generated_at_once(Decoder& decoder,
+                                           const std::vector<std::vector<int32_t>>& prompts,
+                                           int64_t num_tokens, double temperature,
+                                           uint64_t first_seed = 0) {
+    std::vector<Generated> results(prompts.size());
+    std::vector<GenerateRequest> requests;
+    for (size_t k = 0; k < prompts.size(); ++k) {
+      Generated& result = results[k];
+      const GenerateCalls calls{.emit =
+                                    [&result](int32_t token) {
+                                      EXPECT_FALSE(result.has_ended);
+                                      result.tokens.push_back(token);
+                                      return token != 'a';
+                                    },
+                                .note = [&](const std::string& n) { result.notes.push_back(n); },
+                                .end = [&result] { result.has_ended = true; }};
+      requests.push_back({prompts[k], {.temperature = temperature, .seed = first_seed + k}, calls});
+    }
+    const std::vector<GenerateReport> reports =
+        generate(ctx_, decoder, tokenizer_, std::move(requests), num_tokens);
+    for (size_t k = 0; k < prompts.size(); ++k) {
+      results[k].report = reports[k];
+      EXPECT_TRUE(results[k].has_ended);
+    }
+    return results;
   }
 
   ByteTokenizer tokenizer_;
@@ -127,6 +146,30 @@ TEST_F(Generation, TimesAndCountsAreThoseOfTheTokens) {
   EXPECT_GE(more.report.decoded_tokens, more.report.new_tokens - 1);
   EXPECT_LE(more.report.decoded_tokens, more.report.new_tokens);
   EXPECT_GT(more.report.decode_s, 0.0);
+}
+
+// Texts of different lengths begin, become full and end at different times, and no sequence of the
+// decoder knows what the others have.
+TEST_F(Generation, SeveralAtOnceAreTheTextsThatEachIsAlone) {
+  std::vector<std::vector<int32_t>> prompts;
+  for (const int64_t length : {3, 1, 0, 12, 8, 2, 5, 7, 4}) prompts.push_back(some_prompt(length));
+  for (const int64_t num_tokens : {0, 1, 5, 60}) {
+    for (const int64_t num_sequences : {1, 2, 3, 8}) {
+      SCOPED_TRACE(fmt::format("{} tokens, {} at once", num_tokens, num_sequences));
+      Decoder several(byte_model(), frame(), DType::F32, num_sequences);
+      const auto together = generated_at_once(several, prompts, num_tokens, 0.9);
+      for (size_t k = 0; k < prompts.size(); ++k) {
+        const Generated alone =
+            generated_at_once(*decoder_, {prompts[k]}, num_tokens, 0.9, k).front();
+        EXPECT_EQ(together[k].tokens, alone.tokens) << k;
+        EXPECT_EQ(together[k].notes, alone.notes) << k;
+        EXPECT_EQ(together[k].report.prompt_tokens, alone.report.prompt_tokens) << k;
+        EXPECT_EQ(together[k].report.new_tokens, alone.report.new_tokens) << k;
+        EXPECT_EQ(together[k].report.decoded_tokens, alone.report.decoded_tokens) << k;
+        EXPECT_EQ(together[k].report.decode_s > 0.0, alone.report.decode_s > 0.0) << k;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "models/sampling.h"
 #include "train/generate.h"
 
 namespace trireme {
@@ -24,16 +23,16 @@ std::optional<SampleReport> TextSamples::write(int64_t step) {
   }
   Progress& progress = engine_.world().progress();
   const ShownCall call(&progress, "generation", "run.sample_prompt");
-  TokenSampler sampler({.seed = run_.seed}, tokenizer_.vocab_size());
   SampleReport report{step, run_.sample_prompt};
-  generate(engine_.ctx(), decoder_, tokenizer_, sampler, *prompt, run_.sample_tokens,
-           {.emit =
-                [&](int32_t token) {
-                  report.text += tokenizer_.piece(token);
-                  progress.advance();
-                  return true;
-                },
-            .note = [this](const std::string& sentence) { tell_once(sentence); }});
+  const GenerateCalls calls{.emit =
+                                [&](int32_t token) {
+                                  report.text += tokenizer_.piece(token);
+                                  progress.advance();
+                                  return true;
+                                },
+                            .note = [this](const std::string& sentence) { tell_once(sentence); }};
+  generate(engine_.ctx(), decoder_, tokenizer_, {{*prompt, {.seed = run_.seed}, calls}},
+           run_.sample_tokens);
   return report;
 }
 

@@ -27,7 +27,7 @@ train small 2 64
 train large 6 256
 
 answer() {  # MODEL PROMPT_FILE ANSWER_FILE
-  "$trireme" generate "$1" -f "$2" -n 24 --threads 1 --seed 1 > "$3.part" 2>/dev/null &&
+  "$trireme" generate "$1" --file "$2" -n 24 --threads 1 --seed 1 > "$3.part" 2>/dev/null &&
     mv "$3.part" "$3"
 }
 

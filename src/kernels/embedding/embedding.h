@@ -13,23 +13,20 @@ struct TokenRange {
   int64_t num_tokens = 0;  // 0: this rank has all rows
 };
 
-// y_t = table[token_t - first] + positions[first_position + map(t mod seq_len)], or
-// positions[position_t], rounded once. If this rank does not have the token's row, the row counts
-// as zeros.
+// y_t = table[token_t - first] + positions[map(t mod seq_len)], or positions[position_t], rounded
+// once. If this rank does not have the token's row, the row counts as zeros.
 struct EmbeddingForwardArgs {
   TensorRef tokens_T;      // int32, each in [0, num_tokens)
   MatrixRef table_VC;      // fp32, bf16 or fp16
   MatrixRef positions_SC;  // absent: no learned positions
   int64_t seq_len = 0;
-  int64_t first_position = 0;
   MatrixRef y_TC;  // written, of the table's dtype
   TokenRange range;
   PositionMap map;
   TensorRef position_T = {};  // int32; absent: as above
 
   int64_t position_of(int64_t t) const {
-    return position_T ? static_cast<const int32_t*>(position_T.data)[t]
-                      : first_position + map.of(t % seq_len);
+    return position_T ? static_cast<const int32_t*>(position_T.data)[t] : map.of(t % seq_len);
   }
 };
 void embedding_forward_ref(Stream& stream, const EmbeddingForwardArgs& args);

@@ -18,8 +18,8 @@ void bench_embedding(std::vector<BenchRow>& rows, const BenchContext& context) {
       add_bandwidth_row(rows, context, "embedding", name + extents(T, C), dtype, moved, call);
     };
     measure("forward ", {2 * bytes, "read rows, write x"}, [&] {
-      context.kernels.embedding_forward(
-          context.stream, {tokens, matrix(table), matrix(positions), S, 0, matrix(y)});
+      context.kernels.embedding_forward(context.stream,
+                                        {tokens, matrix(table), matrix(positions), S, matrix(y)});
     });
     for (Write write : {Write::Overwrite, Write::Accumulate}) {
       const bool overwrite = write == Write::Overwrite;

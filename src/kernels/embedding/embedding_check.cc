@@ -32,13 +32,12 @@ void check_embedding_forward(const EmbeddingForwardArgs& args) {
   check_matrix("table", args.table_VC, args.table_VC.rows, y_TC.cols, y_TC.dtype);
   check_tokens(args.tokens_T, y_TC.rows, args.range, args.table_VC.rows);
   if (!args.positions_SC) return;
-  check_argument(args.seq_len > 0 && args.first_position >= 0, "positions count from 0");
+  check_argument(args.seq_len > 0, "a sequence has at least one position");
   check_matrix("positions", args.positions_SC, args.positions_SC.rows, y_TC.cols, y_TC.dtype);
   if (args.position_T) {
     return check_positions(args.position_T, y_TC.rows, args.positions_SC.rows);
   }
-  check_argument(args.first_position + end_position(y_TC.rows, args.seq_len, args.map) <=
-                     args.positions_SC.rows,
+  check_argument(end_position(y_TC.rows, args.seq_len, args.map) <= args.positions_SC.rows,
                  "the table of positions holds every row's position");
 }
 

@@ -6,15 +6,13 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kFirstPosition = 2;
-
 struct Operands {
   Operands(DType dtype, const EmbeddingShape& shape, bool has_positions, DType grad = DType::F32)
       : seq_len(shape.seq_len),
         has_positions(has_positions),
         tokens(shape.num_tokens),
         table(dtype, shape.vocab_size, shape.d_model, 1, 1),
-        positions(dtype, kFirstPosition + shape.seq_len, shape.d_model, 2, 2),
+        positions(dtype, shape.seq_len, shape.d_model, 2, 2),
         y(dtype, shape.num_tokens, shape.d_model, 3, 3),
         dy(dtype, shape.num_tokens, shape.d_model, 0, 4),
         dtable(grad, shape.vocab_size, shape.d_model, 1, 5),
@@ -25,8 +23,7 @@ struct Operands {
 
   TensorRef tokens_T() { return {tokens.data(), DType::I32, Shape{int64_t(tokens.size())}}; }
   EmbeddingForwardArgs forward() {
-    return {tokens_T(), table,          has_positions ? positions.ref() : MatrixRef{},
-            seq_len,    kFirstPosition, y};
+    return {tokens_T(), table, has_positions ? positions.ref() : MatrixRef{}, seq_len, y};
   }
   EmbeddingBackwardArgs backward(Write write) {
     return {tokens_T(), dy, dtable, has_positions ? dpositions.ref() : MatrixRef{}, seq_len, write};
@@ -83,7 +80,6 @@ TEST(Embedding, StatedPositionsAgreeWithTheReferenceEverywhere) {
       const auto run = [&](const KernelTable& kernels, Stream& stream, Operands& o) {
         EmbeddingForwardArgs forward = o.forward();
         EmbeddingBackwardArgs backward = o.backward(Write::Accumulate);
-        forward.first_position = 0;
         forward.position_T = backward.position_T = position_T;
         kernels.embedding_forward(stream, forward);
         kernels.embedding_backward(stream, backward);
@@ -95,10 +91,8 @@ TEST(Embedding, StatedPositionsAgreeWithTheReferenceEverywhere) {
       expect_near(got.dpositions, want.dpositions, 4e-6, "dpositions");
       if (!by_place) continue;
       Operands without = start;
-      EmbeddingForwardArgs forward = without.forward();
-      forward.first_position = 0;
       const KernelTable& kernels = cpu_kernels(supported_isas().back());
-      kernels.embedding_forward(teams.of_2, forward);
+      kernels.embedding_forward(teams.of_2, without.forward());
       kernels.embedding_backward(teams.of_2, without.backward(Write::Accumulate));
       EXPECT_TRUE(without == got);
     }
@@ -150,10 +144,7 @@ TEST(Embedding, TwoHalvesAccumulateLikeTheWhole) {
 TEST(Embedding, ReferenceBackwardIsTheAdjointOfForward) {
   Teams teams;
   Operands o(DType::F32, {9, 11, 7, 3}, true);
-  EmbeddingForwardArgs forward = o.forward();
-  forward.first_position = 0;
-  forward.positions_SC = rows_of(forward.positions_SC, 0, 3);
-  embedding_forward_ref(teams.of_1, forward);
+  embedding_forward_ref(teams.of_1, o.forward());
   embedding_backward_ref(teams.of_1, o.backward(Write::Overwrite));
   double through_tables = inner_product(o.table, o.dtable);
   for (int64_t s = 0; s < 3; ++s) {

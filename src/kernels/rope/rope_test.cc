@@ -9,9 +9,9 @@ namespace {
 struct Operands {
   Operands(DType dtype, const RopeShape& shape)
       : x(dtype, shape.rows, shape.num_heads * shape.head_dim, 3, 1),
-        cos(DType::F32, shape.first_position + shape.seq_len, shape.head_dim / 2, 0, 2),
-        sin(DType::F32, shape.first_position + shape.seq_len, shape.head_dim / 2, 0, 3) {
-    for (int64_t s = 0; s < shape.first_position + shape.seq_len; ++s) {
+        cos(DType::F32, shape.seq_len, shape.head_dim / 2, 0, 2),
+        sin(DType::F32, shape.seq_len, shape.head_dim / 2, 0, 3) {
+    for (int64_t s = 0; s < shape.seq_len; ++s) {
       for (int64_t j = 0; j < shape.head_dim / 2; ++j) {
         const double angle = double(s) * std::pow(10000.0, -2.0 * double(j) / shape.head_dim);
         cos.set(s, j, float(std::cos(angle)));
@@ -22,14 +22,13 @@ struct Operands {
   bool operator==(const Operands&) const = default;
 
   RopeArgs args(const RopeShape& shape, Rotation rotation) {
-    const Shape table{shape.first_position + shape.seq_len, shape.head_dim / 2};
+    const Shape table{shape.seq_len, shape.head_dim / 2};
     return {.rotation = rotation,
             .x_T_HD = x,
             .head_dim = shape.head_dim,
             .cos_SD2 = {cos.ref().data, DType::F32, table},
             .sin_SD2 = {sin.ref().data, DType::F32, table},
-            .seq_len = shape.seq_len,
-            .first_position = shape.first_position};
+            .seq_len = shape.seq_len};
   }
 
   RandomMatrix x, cos, sin;
@@ -57,7 +56,7 @@ TEST(Rope, StatedPositionsTurnEachRowByItsOwn) {
   Teams teams;
   for (DType dtype : {DType::F32, DType::BF16}) {
     for (const RopeShape& shape : kRopeShapes) {
-      const int64_t num_positions = shape.first_position + shape.seq_len;
+      const int64_t num_positions = shape.seq_len;
       std::vector<int32_t> positions;
       for (int64_t t = 0; t < shape.rows; ++t) positions.push_back(t * t % num_positions);
       const auto run = [&](const KernelTable& kernels, Stream& stream, Operands& o) {
@@ -72,7 +71,9 @@ TEST(Rope, StatedPositionsTurnEachRowByItsOwn) {
       for (int64_t t = 0; t < shape.rows; ++t) {
         RopeArgs args = one_by_one.args(shape, Rotation::Forward);
         args.x_T_HD = rows_of(args.x_T_HD, t, 1);
-        args.first_position = positions[size_t(t)];
+        const int64_t half = shape.head_dim / 2, first = positions[size_t(t)] * half;
+        args.cos_SD2 = {args.cos_SD2.as<float>() + first, DType::F32, Shape{1, half}};
+        args.sin_SD2 = {args.sin_SD2.as<float>() + first, DType::F32, Shape{1, half}};
         cpu_kernels(supported_isas().back()).rope(teams.of_1, args);
       }
       EXPECT_TRUE(one_by_one == got);
@@ -110,7 +111,7 @@ TEST(Rope, InverseIsTheAdjoint) {
 // The product of a query and a key does not change if both move by the same number of positions.
 TEST(Rope, ProductsDependOnTheDistanceAlone) {
   Teams teams;
-  const RopeShape shape{8, 8, 1, 32, 0};
+  const RopeShape shape{8, 8, 1, 32};
   Operands q(DType::F32, shape), k(DType::F32, shape);
   for (int64_t t = 0; t < 8; ++t) {
     for (int64_t d = 0; d < 32; ++d) {
