@@ -8,6 +8,7 @@
 #include "base/element.h"
 #include "config/config_load.h"
 #include "interchange/foreign_model.h"
+#include "kernels/matmul/quantized_matmul.h"
 #include "models/quantized_params.h"
 #include "train/run_state.h"
 
