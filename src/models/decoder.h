@@ -31,7 +31,7 @@ class Decoder {
   int64_t num_sequences() const { return int64_t(lengths_.size()); }
   int64_t capacity() const { return model_.seq_len; }  // of each sequence, in tokens
   int64_t length(int64_t sequence = 0) const { return lengths_[size_t(sequence)]; }
-  // Bytes of the keys and values of a sequence whose context is full.
+  // Returns the bytes of the keys and values of a sequence whose context is full.
   int64_t cache_bytes() const;
   // Forgets the context.
   void reset(int64_t sequence = 0) { lengths_[size_t(sequence)] = 0; }
@@ -41,9 +41,9 @@ class Decoder {
   // logits have the same bits as without the other sequences. With quantized parameters, this holds
   // only for calls of at most QuantizedMatmulArgs::kFewRows tokens.
   void append(Ctx& ctx, std::span<const NextTokens> next);
-  // Those of the k-th sequence of the last call, fp32 [V], valid until the next call.
+  // Returns the logits of the k-th sequence of the last call, fp32 [V], valid until the next call.
   std::span<const float> logits(int64_t k) const;
-  // The same for the first sequence alone. Returns its logits.
+  // Appends tokens to the context of the first sequence alone, and returns its logits.
   std::span<const float> append(Ctx& ctx, std::span<const int32_t> tokens);
 
  private:

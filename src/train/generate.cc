@@ -43,8 +43,8 @@ class GeneratedText {
     if (calls_.end) calls_.end();
   }
 
-  // What the decoder reads next; at least one token. A new context begins if they have no room in
-  // the old one.
+  // Returns what the decoder reads next, which is at least one token. If these tokens have no room
+  // in the old context, a new one begins.
   NextTokens next() {
     if (decoder_.length(sequence_) + int64_t(pending_.size()) > decoder_.capacity()) roll();
     return {sequence_, pending_};
@@ -64,7 +64,7 @@ class GeneratedText {
     has_ended_ = !calls_.emit(token);
   }
 
-  // The time of next() and draw().
+  // Adds the time that next() and draw() took to the report.
   void add_time(double seconds) {
     (report_.decoded_tokens == 0 ? report_.first_token_s : report_.decode_s) += seconds;
   }

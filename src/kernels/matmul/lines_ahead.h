@@ -13,7 +13,7 @@ namespace {
 // others are multiplied.
 class LinesAhead {
  public:
-  LinesAhead() = default;  // of none
+  LinesAhead() = default;  // there are none
   // `rows` pieces of row_bytes, spread over `num_calls` calls of prefetch_some().
   LinesAhead(const void* first, int64_t stride_bytes, int64_t row_bytes, int64_t rows,
              int64_t num_calls)
