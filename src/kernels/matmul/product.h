@@ -123,6 +123,17 @@ TRIREME_INLINE void prefetch_next_sums(const float* c, int64_t stride) {
   }
 }
 
+// Prefetches what write_result reads and writes, while the group is multiplied.
+TRIREME_INLINE void prefetch_result(const MatmulArgs& args, const ProductBlock& group) {
+  const int64_t bytes = size_of(args.c.dtype);
+  const char* c =
+      static_cast<const char*>(args.c.data) + (group.row * args.c.stride + group.col) * bytes;
+  for (int64_t r = 0; r < group.rows; ++r, c += args.c.stride * bytes) {
+    __builtin_prefetch(c, 1);
+    __builtin_prefetch(c + group.cols * bytes - 1, 1);
+  }
+}
+
 // Multiplies a group of at most kGroupRows rows by one panel.
 template <typename T, typename Patches>
 void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, int64_t panel,
@@ -133,6 +144,7 @@ void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, in
   group.cols = std::min(kPanelCols, rows.cols - panel_col);
   const bool is_first = group.k_begin == 0;
   const bool is_last = group.k_begin + group.k_count == k;
+  const bool is_whole = is_first && is_last;
   const bool in_c = sums_in_c(args) && group.cols % kLanes == 0;
 
   TileProduct t;
@@ -146,13 +158,13 @@ void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, in
     t.c = args.c.row<float>(group.row) + group.col;
     t.c_stride = args.c.stride;
   } else {
-    const bool whole_k = is_first && is_last;
-    t.c = whole_k ? ws.sums : ws.sums + group.row_in_tile * tiling.tile_cols + panel_col;
-    t.c_stride = whole_k ? kPanelCols : tiling.tile_cols;
+    t.c = is_whole ? ws.sums : ws.sums + group.row_in_tile * tiling.tile_cols + panel_col;
+    t.c_stride = is_whole ? kPanelCols : tiling.tile_cols;
     if (is_first && t.accumulate) load_sums(args, group, t.c, t.c_stride);
   }
-  t.streams = in_c && is_first && is_last && streams_result(args);
+  t.streams = in_c && is_whole && streams_result(args);
   if (in_c && !t.streams) prefetch_next_sums(t.c + group.rows * t.c_stride, t.c_stride);
+  if (is_last && !in_c) prefetch_result(args, group);
   if (a.segments != nullptr) {
     segment_product_for<U>(group.rows, group.cols)({.rows = a.segments,
                                                     .num_segments = a.num_segments,

@@ -37,6 +37,7 @@ bool shares_work(const TilingRequest& request, const Tiling& tiling) {
 }
 
 constexpr int64_t kNarrowSteps = 1024;
+constexpr int64_t kPanelDwords = 8192;  // of a panel, if k has several blocks and panels are narrow
 constexpr int64_t kPackedDwords = int64_t{256} << 10;  // of b, with packed rows of a beside them
 
 // Returns the steps of k for which b is packed at a time: blocks of nearly equal size.
@@ -46,7 +47,7 @@ int64_t block_steps(const TilingRequest& request, int64_t tile_cols) {
   if (request.packs_a) {
     most = std::min(most, kPackedDwords / tile_cols / kUnit * kUnit);
   } else if (request.steps > kNarrowSteps) {
-    most = 256;
+    most = std::max<int64_t>(256, kPanelDwords / request.panel_cols);
   }
   const int64_t num_blocks = std::max<int64_t>(1, blocks(request.steps, most));
   return std::min(request.steps, rounded_up(blocks(request.steps, num_blocks), kUnit));
