@@ -8,6 +8,7 @@
 #include "base/element.h"
 #include "config/config_load.h"
 #include "interchange/foreign_model.h"
+#include "kernels/matmul/matmul.h"
 #include "kernels/matmul/quantized_matmul.h"
 #include "models/quantized_params.h"
 #include "train/run_state.h"
@@ -22,11 +23,20 @@ const KernelTable& best_kernels() {
 
 }  // namespace
 
+int useful_threads(const std::vector<ParamSpec>& params, DType compute, int num_threads) {
+  const bool has_several_tiles =
+      std::any_of(params.begin(), params.end(), [&](const ParamSpec& param) {
+        return param.shape.rank() >= 2 &&
+               param.shape.num_elements() * size_of(compute) > kRowTileBytes;
+      });
+  return has_several_tiles ? num_threads : 1;
+}
+
 LoadedModel::LoadedModel(std::string folder, const ModelSpec& model, DType compute, int num_threads)
     : folder_(std::move(folder)),
       model_(model),
       params_(param_table(model, whole_model(model))),
-      stream_(num_threads),
+      stream_(useful_threads(params_, compute, num_threads)),
       ctx_{stream_, best_kernels(), rank_.group(), rank_.group(), rank_.group(), rank_.group()},
       compute_(compute) {
   for (const ParamSpec& param : params_) {

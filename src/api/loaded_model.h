@@ -28,6 +28,11 @@ inline constexpr int64_t kMostSequences = 16;
 // Caches of this size are accepted even if the weights are smaller.
 inline constexpr int64_t kCacheBytes = int64_t{1} << 30;
 
+// The threads that generation can use, of `num_threads`. If a product of one row has a single tile
+// with every matrix of the model, other threads would only wait between prompts, and waking them
+// costs more than they save.
+int useful_threads(const std::vector<ParamSpec>& params, DType compute, int num_threads);
+
 // The model of a checkpoint with everything needed to generate on this machine.
 class LoadedModel {
  public:

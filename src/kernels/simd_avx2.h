@@ -187,9 +187,10 @@ TRIREME_INLINE void transpose_blocks(F32x16& a, F32x16& b, F32x16& c, F32x16& d)
 
 TRIREME_INLINE F32x16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
 TRIREME_INLINE F32x16 load_int8(const int8_t* p) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
-          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
+  const auto eight = [](const int8_t* bytes) TRIREME_INLINE_LAMBDA {
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));
+  };
+  return {_mm256_cvtepi32_ps(eight(p)), _mm256_cvtepi32_ps(eight(p + 8))};
 }
 TRIREME_INLINE F32x16 load(const float* p, FirstLanes lanes) {
   return {_mm256_maskload_ps(p, lanes.low()), _mm256_maskload_ps(p + 8, lanes.high())};
@@ -214,6 +215,31 @@ TRIREME_INLINE void store(uint32_t* p, U32x16 x) {
 TRIREME_INLINE void store_streaming(float* p, F32x16 x) {
   _mm256_stream_ps(p, x.low);
   _mm256_stream_ps(p + 8, x.high);
+}
+
+// The next `count` elements of two bytes in the low bits, 0 <= count < 4. No other byte is read.
+TRIREME_INLINE uint64_t load_at_most_3(const void* p, int64_t count) {
+  const char* const from = static_cast<const char*>(p);
+  uint32_t pair = 0;
+  uint16_t last = 0;
+  if ((count & 2) != 0) __builtin_memcpy(&pair, from, sizeof(pair));
+  if ((count & 1) != 0) __builtin_memcpy(&last, from + (count & 2) * sizeof(last), sizeof(last));
+  return pair | uint64_t{last} << 8 * (count & 2) * sizeof(last);
+}
+// The next `count` elements, 0 <= count <= 8; the other lanes are 0.
+TRIREME_INLINE __m128i load_at_most_8(const void* p, int64_t count) {
+  if (count == 8) return _mm_loadu_si128(static_cast<const __m128i*>(p));
+  if (count < 4) return _mm_cvtsi64_si128(int64_t(load_at_most_3(p, count)));
+  const char* const from = static_cast<const char*>(p);
+  return _mm_insert_epi64(_mm_loadl_epi64(static_cast<const __m128i*>(p)),
+                          int64_t(load_at_most_3(from + sizeof(uint64_t), count - 4)), 1);
+}
+// The next `count` elements of two bytes, 0 <= count <= 16; the other lanes are 0.
+template <typename T>
+TRIREME_INLINE __m256i load_at_most_16(const T* p, int64_t count) {
+  static_assert(sizeof(T) == 2);
+  if (count <= 8) return _mm256_zextsi128_si256(load_at_most_8(p, count));
+  return _mm256_set_m128i(load_at_most_8(p + 8, count - 8), load_at_most_8(p, 8));
 }
 
 TRIREME_INLINE F32x16 widen_bf16(__m256i x) {
@@ -249,9 +275,7 @@ TRIREME_INLINE F32x16 load(const bf16* p) {
   return widen_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
 TRIREME_INLINE F32x16 load(const bf16* p, FirstLanes lanes) {
-  alignas(32) uint16_t row[16] = {};
-  for (int64_t lane = 0; lane < lanes.n; ++lane) row[lane] = p[lane].bits;
-  return widen_bf16(_mm256_load_si256(reinterpret_cast<const __m256i*>(row)));
+  return widen_bf16(load_at_most_16(p, lanes.n));
 }
 TRIREME_INLINE void store(bf16* p, F32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow_bf16(x));
@@ -278,9 +302,7 @@ TRIREME_INLINE F32x16 load(const f16* p) {
   return widen_f16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
 TRIREME_INLINE F32x16 load(const f16* p, FirstLanes lanes) {
-  alignas(32) uint16_t row[16] = {};
-  for (int64_t lane = 0; lane < lanes.n; ++lane) row[lane] = p[lane].bits;
-  return widen_f16(_mm256_load_si256(reinterpret_cast<const __m256i*>(row)));
+  return widen_f16(load_at_most_16(p, lanes.n));
 }
 TRIREME_INLINE void store(f16* p, F32x16 x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow_f16(x));

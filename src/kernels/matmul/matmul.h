@@ -7,6 +7,9 @@
 
 namespace trireme {
 
+// Bytes of a weight that a thread takes at a time where a product has one row, as in generation.
+inline constexpr int64_t kRowTileBytes = int64_t{128} << 10;
+
 // Which operands are stored transposed. N means stored as the product reads it, T means transposed.
 enum class MatmulForm {
   NT,  // c_MN = a_MK b_NK^T    forward:  y_TF = x_TC w_FC^T

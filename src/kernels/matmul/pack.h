@@ -3,6 +3,8 @@
 // Packs panels for the micro-kernel, for *_cpu.cc files only. A panel is [step][kPanelCols] dwords.
 // Columns and halves of a pair that the matrix does not have are zero and are never read from it.
 
+#include <algorithm>
+
 #include "kernels/matmul/micro_kernel.h"
 
 namespace trireme::TRIREME_ISA {
@@ -16,6 +18,13 @@ constexpr int64_t num_steps_of(int64_t k, int64_t step_elements) {
 using IntVector = __m512i;
 TRIREME_INLINE void store_dwords(uint32_t* p, IntVector x) { _mm512_storeu_si512(p, x); }
 TRIREME_INLINE IntVector zero_ints() { return _mm512_setzero_si512(); }
+// The two halves of every dword, which are bf16, as fp32.
+TRIREME_INLINE Register widened_low_halves(IntVector x) {
+  return Register(_mm512_slli_epi32(x, 16));
+}
+TRIREME_INLINE Register widened_high_halves(IntVector x) {
+  return Register(_mm512_and_si512(x, _mm512_set1_epi32(int32_t(0xffff0000u))));
+}
 
 TRIREME_INLINE uint32_t low_bits(int64_t count) {  // count in 0 .. 32
   return static_cast<uint32_t>((uint64_t{1} << count) - 1);
@@ -114,6 +123,13 @@ TRIREME_INLINE void store_dwords(uint32_t* p, IntVector x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x);
 }
 TRIREME_INLINE IntVector zero_ints() { return _mm256_setzero_si256(); }
+// The two halves of every dword, which are bf16, as fp32.
+TRIREME_INLINE Register widened_low_halves(IntVector x) {
+  return Register(_mm256_slli_epi32(x, 16));
+}
+TRIREME_INLINE Register widened_high_halves(IntVector x) {
+  return Register(_mm256_and_si256(x, _mm256_set1_epi32(int32_t(0xffff0000u))));
+}
 
 template <typename U>
 TRIREME_INLINE IntVector load_steps(const float* p, int64_t valid) {
@@ -122,21 +138,18 @@ TRIREME_INLINE IntVector load_steps(const float* p, int64_t valid) {
   for (int64_t i = 0; i < valid; ++i) padded[i] = p[i];
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(padded));
 }
-// Loads eight elements of two bytes; elements that do not exist are zero.
-template <typename T>
-TRIREME_INLINE __m128i load_halves(const T* p, int64_t valid) {
-  if (valid >= kRegisterLanes) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  alignas(16) uint16_t padded[kRegisterLanes] = {};
-  for (int64_t i = 0; i < valid; ++i) padded[i] = p[i].bits;
-  return _mm_load_si128(reinterpret_cast<const __m128i*>(padded));
-}
 template <typename U>
 TRIREME_INLINE IntVector load_steps(const bf16* p, int64_t valid) {
-  return _mm256_slli_epi32(_mm256_cvtepu16_epi32(load_halves(p, valid)), 16);
+  if constexpr (std::is_same_v<U, bf16>) {
+    return load_at_most_16(p, std::min(valid, 2 * kRegisterLanes));
+  } else {
+    const __m128i halves = load_at_most_8(p, std::min(valid, kRegisterLanes));
+    return _mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16);
+  }
 }
 template <typename U>
 TRIREME_INLINE IntVector load_steps(const f16* p, int64_t valid) {
-  return _mm256_castps_si256(_mm256_cvtph_ps(load_halves(p, valid)));
+  return _mm256_castps_si256(_mm256_cvtph_ps(load_at_most_8(p, std::min(valid, kRegisterLanes))));
 }
 
 TRIREME_INLINE void transpose_lanes(IntVector (&rows)[8]) {
@@ -251,11 +264,20 @@ void pack_interleaved(const T* b, int64_t stride, int64_t k, int64_t cols, int64
   }
 }
 
-// Splits rows into groups of nearly equal height for the micro-kernel.
-struct RowGroups {
-  int64_t rows = 0;
-  int64_t count() const { return num_steps_of(rows, kGroupRows); }
-  int64_t begin(int64_t group) const { return group * rows / count(); }
+// Splits rows into groups for the micro-kernel. The first ones may have one row more.
+class RowGroups {
+ public:
+  explicit RowGroups(int64_t rows)
+      : count_(num_steps_of(rows, kGroupRows)),
+        height_(count_ == 0 ? 0 : rows / count_),
+        num_higher_(rows - count_ * height_),
+        rows_(rows) {}
+  int64_t rows() const { return rows_; }
+  int64_t count() const { return count_; }
+  int64_t begin(int64_t group) const { return group * height_ + std::min(group, num_higher_); }
+
+ private:
+  int64_t count_, height_, num_higher_, rows_;
 };
 
 // Whole vectors are written, so the last vector of a group may end after the group.
@@ -268,19 +290,19 @@ constexpr int64_t packed_group_dwords(int64_t num_steps) {
 constexpr int64_t kMostGroups = 24;
 
 template <typename T>
-void pack_groups(const T* a, int64_t stride, int64_t k, RowGroups groups, int64_t group_dwords,
-                 uint32_t* out) {
+void pack_groups(const T* a, int64_t stride, int64_t k, const RowGroups& groups,
+                 int64_t group_dwords, uint32_t* out) {
   constexpr int64_t kElements = kStepElements<ComputeType<T>>;
   const int64_t num_groups = groups.count();
   int64_t begin[kMostGroups];
   for (int64_t g = 0; g < num_groups; ++g) begin[g] = groups.begin(g);
   for (int64_t row = 0; row < k; row += kElements, out += kGroupRows, a += kElements * stride) {
     const T* second = row + 1 < k ? a + stride : nullptr;
-    prefetch_rows_ahead(a, stride, k - row, groups.rows, kElements);
+    prefetch_rows_ahead(a, stride, k - row, groups.rows(), kElements);
     for (int64_t g = 0; g < num_groups; ++g) {
       const int64_t col = begin[g];
       store_dwords(out + g * group_dwords,
-                   interleaved(a + col, second ? second + col : nullptr, groups.rows - col));
+                   interleaved(a + col, second ? second + col : nullptr, groups.rows() - col));
     }
   }
 }

@@ -6,8 +6,7 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-constexpr int64_t kTileBytes = 128 * 1024;  // of w, that a thread takes at a time
-constexpr int64_t kBytesAhead = 2048;       // that are prefetched; beyond a row lies the next one
+constexpr int64_t kBytesAhead = 2048;  // that are prefetched; beyond a row lies the next one
 
 // Two things are widened to fp32: the rows of x for all threads, and the scales of a row of w.
 struct Widened {
@@ -91,7 +90,7 @@ void multiply_few(Stream& stream, const QuantizedMatmulArgs& args) {
   const int64_t num_rows = args.x_TC.rows, C = args.x_TC.cols;
   float* const x_TC = reinterpret_cast<float*>(stream.workspace(0));
   for (int64_t t = 0; t < num_rows; ++t) widen_row(args.x_TC.row<T>(t), C, x_TC + t * C);
-  const int64_t grain = kTileBytes / C > 1 ? kTileBytes / C : 1;
+  const int64_t grain = kRowTileBytes / C > 1 ? kRowTileBytes / C : 1;
   for_each_tile(stream, args.y_TF.cols, grain, [&](int64_t begin, int64_t end, int thread) {
     float* const own = reinterpret_cast<float*>(stream.workspace(thread));
     multiply_rows<T, Y>(args, begin, end, {x_TC, thread == 0 ? own + num_rows * C : own});

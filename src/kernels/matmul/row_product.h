@@ -10,8 +10,9 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-constexpr int64_t kRowTileBytes = 128 * 1024;  // of b, that a thread takes at a time
 constexpr int64_t kRowLinesAhead = 2;  // of a row of b, that are prefetched into the L1 cache
+// Columns whose sums run at the same time. One multiply-add of a chain waits for the one before.
+constexpr int64_t kRowCols = kRegisterLanes == 16 ? 16 : 32;
 
 // Writes the row of a as the dwords that steps multiply.
 template <typename T>
@@ -26,27 +27,49 @@ void fill_row_steps(const T* a_K, int64_t k, uint32_t* steps) {
   }
 }
 
+// The elements of a dword that is loaded and transposed. bf16 is loaded in pairs even if each half
+// is widened afterwards.
+template <typename T>
+using LoadedDword = std::conditional_t<std::is_same_v<T, bf16>, bf16, float>;
+
+// Adds the products of a row of a, from `a` on, and one transposed dword of each of kRegisterLanes
+// rows of b. has_second: a pair of bf16 has a second element, too.
+template <typename T>
+TRIREME_INLINE Register add_dword(Register sum, const char* a, IntVector b,
+                                  [[maybe_unused]] bool has_second) {
+  if constexpr (std::is_same_v<LoadedDword<T>, ComputeType<T>>) {
+    return multiply_add<ComputeType<T>>(sum, broadcast_dword(a), Register(b));
+  } else {
+    sum = multiply_add<float>(sum, broadcast_dword(a), widened_low_halves(b));
+    if (!has_second) return sum;
+    return multiply_add<float>(sum, broadcast_dword(a + sizeof(float)), widened_high_halves(b));
+  }
+}
+
 // Adds the products of a block of kRegisterLanes rows of b to the sums of their columns. kIsWhole:
 // all of these rows have a whole block; `cols` and `left` are not read. Otherwise only the first
 // `cols` rows exist, with `left` elements from here to their end.
 template <bool kIsWhole, typename T>
 TRIREME_INLINE Register add_block(Register sum, const T* b, int64_t stride, int64_t cols,
                                   int64_t left, const uint32_t* steps) {
-  using U = ComputeType<T>;
-  constexpr int64_t kAll = kRegisterLanes * kStepElements<U>;
+  using Dword = LoadedDword<T>;
+  constexpr int64_t kElements = kStepElements<Dword>;
+  constexpr int64_t kAll = kRegisterLanes * kElements;
+  constexpr int64_t kBytesOfA = kElements / kStepElements<ComputeType<T>> * int64_t(sizeof(float));
   IntVector rows[kRegisterLanes];
 #pragma GCC unroll 16
   for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {
-    rows[lane] = kIsWhole || lane < cols ? load_steps<U>(b + lane * stride, kIsWhole ? kAll : left)
-                                         : zero_ints();
+    rows[lane] = kIsWhole || lane < cols
+                     ? load_steps<Dword>(b + lane * stride, kIsWhole ? kAll : left)
+                     : zero_ints();
   }
   transpose_lanes(rows);
   const char* const a = reinterpret_cast<const char*>(steps);
-  const int64_t num_steps =
-      kIsWhole ? kRegisterLanes : std::min(kRegisterLanes, num_steps_of(left, kStepElements<U>));
+  const int64_t num_dwords =
+      kIsWhole ? kRegisterLanes : std::min(kRegisterLanes, num_steps_of(left, kElements));
 #pragma GCC unroll 16
-  for (int64_t step = 0; step < num_steps; ++step) {
-    sum = multiply_add<U>(sum, broadcast_dword(a + 4 * step), Register(rows[step]));
+  for (int64_t i = 0; i < num_dwords; ++i) {
+    sum = add_dword<T>(sum, a + i * kBytesOfA, rows[i], kIsWhole || i * kElements + 1 < left);
   }
   return sum;
 }
@@ -60,52 +83,55 @@ TRIREME_INLINE void prefetch_rows(const T* b, int64_t stride, int64_t at, int64_
   for (int64_t lane = 0; lane < kRegisterLanes; ++lane) __builtin_prefetch(element + lane * stride);
 }
 
-// The sums of kRegisterLanes columns, those of the first rows of b. As many bytes as these rows
-// have are prefetched from `later` on into the L2 cache: a Zen 4 reads memory fast only in its
-// order (docs/performance.md).
+// Writes the sums of `cols` columns, at most kRowCols: those of the first rows of b. As many bytes
+// as these rows have are prefetched from `later` on into the L2 cache: a Zen 4 reads memory fast
+// only in its order (docs/performance.md).
 template <typename T>
-TRIREME_INLINE Register row_sums(const T* b, int64_t stride, int64_t cols, int64_t k,
-                                 const uint32_t* steps, const T* later) {
-  using U = ComputeType<T>;
-  constexpr int64_t kBlock = kRegisterLanes * kStepElements<U>;  // elements of a row
+TRIREME_INLINE void row_sums(const T* b, int64_t stride, int64_t cols, int64_t k,
+                             const uint32_t* steps, const T* later, float* sums) {
+  constexpr int64_t kBlock = kRegisterLanes * kStepElements<LoadedDword<T>>;  // elements of a row
   constexpr int64_t kLine = 64 / int64_t(sizeof(T));
-  Register sum = zero_register();
-  for (int64_t done = 0; done < k; done += kBlock, later += kRegisterLanes * kBlock) {
+  constexpr int64_t kChains = kRowCols / kRegisterLanes;
+  Register sum[kChains];
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < kChains; ++i) sum[i] = zero_register();
+  for (int64_t done = 0; done < k; done += kBlock) {
+    const uint32_t* const a = steps + done / kStepElements<ComputeType<T>>;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kChains; ++i, later += kRegisterLanes * kBlock) {
 #pragma GCC unroll 16
-    for (int64_t at = 0; at < kRegisterLanes * kBlock; at += kLine) {
-      __builtin_prefetch(later + at, 0, 2);
+      for (int64_t at = 0; at < kRegisterLanes * kBlock; at += kLine) {
+        __builtin_prefetch(later + at, 0, 2);
+      }
+      const int64_t first = i * kRegisterLanes;
+      const T* const rows = b + first * stride;
+      if (done % kLine == 0) prefetch_rows(rows, stride, done + kRowLinesAhead * kLine, k);
+      sum[i] = cols >= first + kRegisterLanes && k - done >= kBlock
+                   ? add_block<true>(sum[i], rows + done, stride, cols, kBlock, a)
+                   : add_block<false>(sum[i], rows + done, stride, cols - first, k - done, a);
     }
-    if (done % kLine == 0) prefetch_rows(b, stride, done + kRowLinesAhead * kLine, k);
-    const uint32_t* const a = steps + done / kStepElements<U>;
-    sum = cols >= kRegisterLanes && k - done >= kBlock
-              ? add_block<true>(sum, b + done, stride, cols, kBlock, a)
-              : add_block<false>(sum, b + done, stride, cols, k - done, a);
   }
-  return sum;
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < kChains; ++i) store_register(sums + i * kRegisterLanes, sum[i]);
 }
 
 // `cols_later`: from the columns of a tile to those that its thread is likely to take next.
 template <typename T>
 void multiply_row_columns(const MatmulArgs& args, int64_t k, const uint32_t* steps, int64_t begin,
                           int64_t end, int64_t cols_later) {
-  static_assert(kLanes % kRegisterLanes == 0);
-  for (int64_t col = begin; col < end; col += kLanes) {
+  for (int64_t col = begin; col < end; col += kRowCols) {
     const ProductBlock block{.row = 0,
                              .rows = 1,
                              .row_in_tile = 0,
                              .col = col,
-                             .cols = std::min(kLanes, end - col),
+                             .cols = std::min(kRowCols, end - col),
                              .k_begin = 0,
                              .k_count = k};
-    alignas(64) float sums[kLanes], bias[kLanes];
-    for (int64_t first = 0; first < block.cols; first += kRegisterLanes) {
-      const int64_t cols = std::min(kRegisterLanes, block.cols - first);
-      store_register(sums + first,
-                     row_sums(args.b.row<const T>(col + first), args.b.stride, cols, k, steps,
-                              args.b.row<const T>(col + first + cols_later)));
-    }
+    alignas(64) float sums[kRowCols], bias[kRowCols];
+    row_sums(args.b.row<const T>(col), args.b.stride, block.cols, k, steps,
+             args.b.row<const T>(col + cols_later), sums);
     if (args.bias_N) widen_bias<T>(args, block, bias);
-    write_result(args, block, sums, kLanes, args.bias_N ? bias : nullptr);
+    write_result(args, block, sums, kRowCols, args.bias_N ? bias : nullptr);
   }
 }
 
@@ -120,7 +146,7 @@ void multiply_row(Stream& stream, const MatmulArgs& args, int64_t k) {
   uint32_t* const steps = reinterpret_cast<uint32_t*>(stream.workspace(0));
   fill_row_steps(args.a.row<const T>(0), k, steps);
   const int64_t row_bytes = k * int64_t{sizeof(T)};
-  const int64_t grain = std::max<int64_t>(1, kRowTileBytes / row_bytes / kLanes) * kLanes;
+  const int64_t grain = std::max<int64_t>(1, kRowTileBytes / row_bytes / kRowCols) * kRowCols;
   const int64_t N = args.c.cols;
   stream.team().parallel_for((N + grain - 1) / grain, [&](int64_t tile, int) {
     const int64_t begin = tile * grain;
