@@ -148,12 +148,15 @@ wait $job
 code=$?
 [[ $code == 130 ]] || fail "exit code $code of the run with etcd"
 
-# The same numbers and weights as on one host, undisturbed.
+# The same numbers and weights as on one host, undisturbed. Both runs may have stopped at one step.
 for run in $(for run in leaders etcd-run; do echo "$(step_of $run) $run"; done | sort -n |
              sed 's/.* //'); do
-  "${launch[@]}" --out "$folder/calm" --resume auto --set run.stop_after="$(step_of $run)" \
-    2>>"$folder/log"
-  [[ $? == 130 ]] || fail "the run on one host"
+  stopped=$(step_of $run)
+  if [[ $(step_of calm) != "$stopped" ]]; then
+    "${launch[@]}" --out "$folder/calm" --resume auto --set run.stop_after="$stopped" \
+      2>>"$folder/log"
+    [[ $? == 130 ]] || fail "the run on one host"
+  fi
   cmp -s <(numbers calm) <(numbers $run) || fail "$run has other numbers"
   [[ $(weights calm) == "$(weights $run)" ]] || fail "$run has other weights"
 done
