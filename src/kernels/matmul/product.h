@@ -123,6 +123,8 @@ TRIREME_INLINE void prefetch_next_sums(const float* c, int64_t stride) {
   }
 }
 
+constexpr int64_t kLeastStepsAhead = 64;  // a shorter product ends before lines arrive
+
 // Prefetches what write_result reads and writes, while the group is multiplied.
 TRIREME_INLINE void prefetch_result(const MatmulArgs& args, const ProductBlock& group) {
   const int64_t bytes = size_of(args.c.dtype);
@@ -164,7 +166,7 @@ void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, in
   }
   t.streams = in_c && is_whole && streams_result(args);
   if (in_c && !t.streams) prefetch_next_sums(t.c + group.rows * t.c_stride, t.c_stride);
-  if (is_last && !in_c) prefetch_result(args, group);
+  if (is_last && !in_c && t.num_steps >= kLeastStepsAhead) prefetch_result(args, group);
   if (a.segments != nullptr) {
     segment_product_for<U>(group.rows, group.cols)({.rows = a.segments,
                                                     .num_segments = a.num_segments,
