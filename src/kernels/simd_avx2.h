@@ -217,7 +217,8 @@ TRIREME_INLINE void store_streaming(float* p, F32x16 x) {
   _mm256_stream_ps(p + 8, x.high);
 }
 
-// The next `count` elements of two bytes in the low bits, 0 <= count < 4. No other byte is read.
+// Returns the next `count` elements of two bytes in the low bits, 0 <= count < 4. It reads no other
+// byte.
 TRIREME_INLINE uint64_t load_at_most_3(const void* p, int64_t count) {
   const char* const from = static_cast<const char*>(p);
   uint32_t pair = 0;
@@ -226,7 +227,7 @@ TRIREME_INLINE uint64_t load_at_most_3(const void* p, int64_t count) {
   if ((count & 1) != 0) __builtin_memcpy(&last, from + (count & 2) * sizeof(last), sizeof(last));
   return pair | uint64_t{last} << 8 * (count & 2) * sizeof(last);
 }
-// The next `count` elements, 0 <= count <= 8; the other lanes are 0.
+// Loads the next `count` elements of two bytes, 0 <= count <= 8; the other lanes are 0.
 TRIREME_INLINE __m128i load_at_most_8(const void* p, int64_t count) {
   if (count == 8) return _mm_loadu_si128(static_cast<const __m128i*>(p));
   if (count < 4) return _mm_cvtsi64_si128(int64_t(load_at_most_3(p, count)));
@@ -234,7 +235,7 @@ TRIREME_INLINE __m128i load_at_most_8(const void* p, int64_t count) {
   return _mm_insert_epi64(_mm_loadl_epi64(static_cast<const __m128i*>(p)),
                           int64_t(load_at_most_3(from + sizeof(uint64_t), count - 4)), 1);
 }
-// The next `count` elements of two bytes, 0 <= count <= 16; the other lanes are 0.
+// Loads the next `count` elements of two bytes, 0 <= count <= 16; the other lanes are 0.
 template <typename T>
 TRIREME_INLINE __m256i load_at_most_16(const T* p, int64_t count) {
   static_assert(sizeof(T) == 2);

@@ -148,7 +148,8 @@ wait $job
 code=$?
 [[ $code == 130 ]] || fail "exit code $code of the run with etcd"
 
-# The same numbers and weights as on one host, undisturbed. Both runs may have stopped at one step.
+# A run on one host that nothing disturbs has the same numbers and weights. Both runs may have
+# stopped at the same step.
 for run in $(for run in leaders etcd-run; do echo "$(step_of $run) $run"; done | sort -n |
              sed 's/.* //'); do
   stopped=$(step_of $run)

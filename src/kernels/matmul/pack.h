@@ -18,7 +18,7 @@ constexpr int64_t num_steps_of(int64_t k, int64_t step_elements) {
 using IntVector = __m512i;
 TRIREME_INLINE void store_dwords(uint32_t* p, IntVector x) { _mm512_storeu_si512(p, x); }
 TRIREME_INLINE IntVector zero_ints() { return _mm512_setzero_si512(); }
-// The two halves of every dword, which are bf16, as fp32.
+// These return one half of every dword, which is a bf16, as fp32.
 TRIREME_INLINE Register widened_low_halves(IntVector x) {
   return Register(_mm512_slli_epi32(x, 16));
 }
@@ -123,7 +123,7 @@ TRIREME_INLINE void store_dwords(uint32_t* p, IntVector x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x);
 }
 TRIREME_INLINE IntVector zero_ints() { return _mm256_setzero_si256(); }
-// The two halves of every dword, which are bf16, as fp32.
+// These return one half of every dword, which is a bf16, as fp32.
 TRIREME_INLINE Register widened_low_halves(IntVector x) {
   return Register(_mm256_slli_epi32(x, 16));
 }
