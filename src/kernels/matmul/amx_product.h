@@ -124,8 +124,10 @@ void AmxProduct::multiply_pair_of(const ProductBlock& pair, const RowsOfA& a, co
   p.b_row_bytes = kPanelCols * sizeof(uint32_t);
   p.num_chunks = a.num_chunks;
   p.accumulate = !is_first || args.write == Write::Accumulate;
+  const bool streams = is_first && is_last && pair.cols % kLanes == 0 && streams_result(args);
+  const bool in_c = sums_in_c(args) && !streams;
   int64_t stride = args.c.stride;
-  if (sums_in_c(args)) {
+  if (in_c) {
     p.c = args.c.row<float>(pair.row) + pair.col;
   } else {
     const bool whole_k = is_first && is_last;
@@ -135,7 +137,8 @@ void AmxProduct::multiply_pair_of(const ProductBlock& pair, const RowsOfA& a, co
   }
   p.c_row_bytes = stride * int64_t(sizeof(float));
   multiply_pair(registers, pair.rows, pair.cols, p);
-  if (!is_last || sums_in_c(args)) return;
+  if (!is_last || in_c) return;
+  if (streams) return stream_result(args, pair, p.c, stride);
   write_result(args, pair, p.c, stride, args.bias_N ? ws.bias + tile_col : nullptr);
 }
 
@@ -156,11 +159,12 @@ void AmxProduct::multiply_rows(const ProductBlock& block, const Workspace& ws,
       multiply_pair_of(pair, a, b, ws, registers);
     }
   }
+  if (streams_result(args)) _mm_sfence();  // before other threads may read it
 }
 
 void AmxProduct::multiply_tile(int64_t tile, const Workspace& ws) const {
   TileRegisters registers;
-  // Nothing is prefetched here.
+  // Nothing is prefetched here: whole steps became slower with it.
   multiply_tile_of(*this, tile, tiling.tile_rows, ws, [&](const ProductBlock& block, LinesAhead&) {
     multiply_rows(block, ws, registers);
   });

@@ -8,9 +8,7 @@ namespace {
 template <typename P>
 void run(Stream& stream, const MatmulArgs& args) {
   const int64_t k = inner_extent(args);
-  if constexpr (std::is_same_v<P, Product<typename P::Element>>) {
-    if (is_row_product(args, k)) return multiply_row<typename P::Element>(stream, args, k);
-  }
+  if (is_row_product(args, k)) return multiply_row<typename P::Element>(stream, args, k);
   const bool serial = 2.0 * double(args.c.rows) * double(args.c.cols) * double(k) < P::kSerialFlops;
   const Tiling tiling = choose_tiling({.rows = args.c.rows,
                                        .cols = args.c.cols,

@@ -3,7 +3,6 @@
 // Computes one product tile by tile with the vector registers, for *_cpu.cc files only.
 
 #include "kernels/matmul/product_block.h"
-#include "kernels/streamed_stores.h"
 
 namespace trireme::TRIREME_ISA {
 namespace {
@@ -104,14 +103,6 @@ RowsOfA Product<T, Patches>::rows_of_a(const Block& block, const Workspace& ws) 
     }
   }
   return a;
-}
-
-// The update reads a gradient of weights long after this product.
-TRIREME_INLINE bool streams_result(const MatmulArgs& args) {
-  const auto begin = reinterpret_cast<uintptr_t>(args.c.data);
-  return args.form == MatmulForm::TN && args.write == Write::Overwrite && sums_in_c(args) &&
-         args.c.rows * args.c.cols >= kLeastStreamedNumbers && args.c.stride % kLanes == 0 &&
-         begin % (kLanes * sizeof(float)) == 0;
 }
 
 // Prefetches what the next group reads and writes in c, so that its first loads do not wait.

@@ -10,6 +10,7 @@
 #include "kernels/matmul/pack.h"
 #include "kernels/matmul/row_access.h"
 #include "kernels/matmul/tiling.h"
+#include "kernels/streamed_stores.h"
 
 namespace trireme::TRIREME_ISA {
 namespace {
@@ -66,6 +67,25 @@ void write_result(const MatmulArgs& args, const ProductBlock& group, const float
 // True if the sums can be made in c itself.
 TRIREME_INLINE bool sums_in_c(const MatmulArgs& args) {
   return args.c.dtype == DType::F32 && !args.bias_N && !args.residual_MN;
+}
+
+// The update reads a gradient of weights long after this product.
+TRIREME_INLINE bool streams_result(const MatmulArgs& args) {
+  const auto begin = reinterpret_cast<uintptr_t>(args.c.data);
+  return args.form == MatmulForm::TN && args.write == Write::Overwrite && sums_in_c(args) &&
+         args.c.rows * args.c.cols >= kLeastStreamedNumbers && args.c.stride % kLanes == 0 &&
+         begin % (kLanes * sizeof(float)) == 0;
+}
+
+// Writes sums of the whole k to a c that is streamed. The columns are whole vectors.
+TRIREME_INLINE void stream_result(const MatmulArgs& args, const ProductBlock& group,
+                                  const float* sums, int64_t stride) {
+  for (int64_t r = 0; r < group.rows; ++r) {
+    float* c = args.c.row<float>(group.row + r) + group.col;
+    for (int64_t i = 0; i < group.cols; i += kRegisterLanes) {
+      stream_register(c + i, load_register(sums + r * stride + i));
+    }
+  }
 }
 
 template <typename T>

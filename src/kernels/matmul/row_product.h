@@ -2,7 +2,7 @@
 
 // One row of a times the rows of b (NT), as generation needs it for every token, for *_cpu.cc files
 // only. Reading b takes the time, so nothing of it is packed: blocks of b are transposed in
-// registers and multiplied there. Every sum is the chain of multiply-adds of tile_product, so its
+// registers and multiplied there. Every sum is made as the product of several rows makes it, so its
 // bits are those that the row has beside others.
 
 #include "kernels/matmul/product_block.h"
@@ -14,15 +14,51 @@ constexpr int64_t kRowLinesAhead = 2;  // of a row of b, that are prefetched int
 // Columns whose sums run at the same time. One multiply-add of a chain waits for the one before.
 constexpr int64_t kRowCols = kRegisterLanes == 16 ? 16 : 32;
 
+// Tile registers add two sums of each chunk of 32 bf16, of its even and of its odd elements. Vector
+// registers do the same in fp32: one block of 16 rows of b is one chunk.
+#if defined(__AMX_BF16__)
+template <typename T>
+constexpr bool kInChunks = std::is_same_v<T, bf16>;
+#else
+template <typename T>
+constexpr bool kInChunks = false;
+#endif
+
+// The type that a row is multiplied in.
+template <typename T>
+using RowType = std::conditional_t<kInChunks<T>, float, ComputeType<T>>;
+
+// Products of bf16 in tile registers take denormals as zeros and make none. So does this thread
+// while an active object lives.
+class WithoutDenormals {
+ public:
+  explicit WithoutDenormals(bool is_active) : before_(_mm_getcsr()), is_active_(is_active) {
+    if (is_active_) _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON | kDenormalsAreZero);
+    asm volatile("" ::: "memory");  // no load moves before it, so no sum does
+  }
+  WithoutDenormals(const WithoutDenormals&) = delete;
+  WithoutDenormals& operator=(const WithoutDenormals&) = delete;
+  ~WithoutDenormals() {
+    asm volatile("" ::: "memory");
+    if (is_active_) _mm_setcsr(before_);
+  }
+
+ private:
+  static constexpr unsigned kDenormalsAreZero = 0x40;
+  const unsigned before_;
+  const bool is_active_;
+};
+
 // Writes the row of a as the dwords that steps multiply.
 template <typename T>
 void fill_row_steps(const T* a_K, int64_t k, uint32_t* steps) {
-  using U = ComputeType<T>;
+  using U = RowType<T>;
   if constexpr (std::is_same_v<T, U>) {
     steps[num_steps_of(k, kStepElements<U>) - 1] = 0;
     __builtin_memcpy(steps, a_K, size_t(k) * sizeof(T));
   } else {
     float* const wide = reinterpret_cast<float*>(steps);
+    wide[k] = 0.0f;  // the second element of the last pair, if k is odd
     for (int64_t i = 0; i < k; i += kLanes) store_row(wide + i, load_row(a_K + i, k - i), k - i);
   }
 }
@@ -37,8 +73,8 @@ using LoadedDword = std::conditional_t<std::is_same_v<T, bf16>, bf16, float>;
 template <typename T>
 TRIREME_INLINE Register add_dword(Register sum, const char* a, IntVector b,
                                   [[maybe_unused]] bool has_second) {
-  if constexpr (std::is_same_v<LoadedDword<T>, ComputeType<T>>) {
-    return multiply_add<ComputeType<T>>(sum, broadcast_dword(a), Register(b));
+  if constexpr (std::is_same_v<LoadedDword<T>, RowType<T>>) {
+    return multiply_add<RowType<T>>(sum, broadcast_dword(a), Register(b));
   } else {
     sum = multiply_add<float>(sum, broadcast_dword(a), widened_low_halves(b));
     if (!has_second) return sum;
@@ -55,7 +91,7 @@ TRIREME_INLINE Register add_block(Register sum, const T* b, int64_t stride, int6
   using Dword = LoadedDword<T>;
   constexpr int64_t kElements = kStepElements<Dword>;
   constexpr int64_t kAll = kRegisterLanes * kElements;
-  constexpr int64_t kBytesOfA = kElements / kStepElements<ComputeType<T>> * int64_t(sizeof(float));
+  constexpr int64_t kBytesOfA = kElements / kStepElements<RowType<T>> * int64_t(sizeof(float));
   IntVector rows[kRegisterLanes];
 #pragma GCC unroll 16
   for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {
@@ -67,6 +103,17 @@ TRIREME_INLINE Register add_block(Register sum, const T* b, int64_t stride, int6
   const char* const a = reinterpret_cast<const char*>(steps);
   const int64_t num_dwords =
       kIsWhole ? kRegisterLanes : std::min(kRegisterLanes, num_steps_of(left, kElements));
+  if constexpr (kInChunks<T>) {
+    Register even = zero_register(), odd = zero_register();
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < num_dwords; ++i) {
+      const char* const pair = a + i * kBytesOfA;
+      even = multiply_add<float>(even, broadcast_dword(pair), widened_low_halves(rows[i]));
+      odd = multiply_add<float>(odd, broadcast_dword(pair + sizeof(float)),
+                                widened_high_halves(rows[i]));
+    }
+    return sum + (even + odd);
+  }
 #pragma GCC unroll 16
   for (int64_t i = 0; i < num_dwords; ++i) {
     sum = add_dword<T>(sum, a + i * kBytesOfA, rows[i], kIsWhole || i * kElements + 1 < left);
@@ -96,7 +143,7 @@ TRIREME_INLINE void row_sums(const T* b, int64_t stride, int64_t cols, int64_t k
 #pragma GCC unroll 4
   for (int64_t i = 0; i < kChains; ++i) sum[i] = zero_register();
   for (int64_t done = 0; done < k; done += kBlock) {
-    const uint32_t* const a = steps + done / kStepElements<ComputeType<T>>;
+    const uint32_t* const a = steps + done / kStepElements<RowType<T>>;
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kChains; ++i, later += kRegisterLanes * kBlock) {
 #pragma GCC unroll 16
@@ -128,8 +175,11 @@ void multiply_row_columns(const MatmulArgs& args, int64_t k, const uint32_t* ste
                              .k_begin = 0,
                              .k_count = k};
     alignas(64) float sums[kRowCols], bias[kRowCols];
-    row_sums(args.b.row<const T>(col), args.b.stride, block.cols, k, steps,
-             args.b.row<const T>(col + cols_later), sums);
+    {
+      const WithoutDenormals mode(kInChunks<T>);
+      row_sums(args.b.row<const T>(col), args.b.stride, block.cols, k, steps,
+               args.b.row<const T>(col + cols_later), sums);
+    }
     if (args.bias_N) widen_bias<T>(args, block, bias);
     write_result(args, block, sums, kRowCols, args.bias_N ? bias : nullptr);
   }

@@ -1,0 +1,54 @@
+#include <gtest/gtest.h>
+
+#include "kernels/kernel_table.h"
+#include "kernels/random_matrix.h"
+#include "kernels/test_stream.h"
+
+namespace trireme {
+namespace {
+
+// From zeros and denormals to numbers whose products are large or vanish.
+void make_extreme(RandomMatrix& x) {
+  constexpr float kScales[] = {1.0f, 1e-39f, 1e30f, 0.0f, 1e-20f, 3e-41f, 1e-30f};
+  for (int64_t row = 0; row < x.rows(); ++row) {
+    for (int64_t col = 0; col < x.cols(); ++col) {
+      x.set(row, col, x.get(row, col) * kScales[(row * 5 + col * 3) % 7]);
+    }
+  }
+}
+
+// A token that is generated alone must see what it would see in a prompt.
+TEST(RowProduct, ARowHasTheBitsThatItHasBesideAnother) {
+  TestStream threads(2);
+  for (Isa isa : supported_isas()) {
+    for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
+      for (int64_t k : {1, 2, 31, 32, 33, 95, 773}) {
+        for (bool is_extreme : {false, true}) {
+          SCOPED_TRACE(std::string(name_of(isa)) + " " + std::string(name_of(dtype)) + ", k " +
+                       std::to_string(k) + (is_extreme ? ", extreme" : ""));
+          constexpr int64_t kCols = 53;
+          RandomMatrix a(dtype, 2, k, 3, 1), b(dtype, kCols, k, 5, 2), bias(dtype, 1, kCols, 0, 3);
+          if (is_extreme && dtype != DType::F16) {
+            make_extreme(a);
+            make_extreme(b);
+          }
+          RandomMatrix both(DType::F32, 2, kCols, 1, 4);
+          RandomMatrix alone = both;
+          const auto multiply = [&](MatrixRef rows, MatrixRef c) {
+            MatmulArgs args{.form = MatmulForm::NT, .a = rows, .b = b, .c = c};
+            if (!is_extreme) args.bias_N = bias.row();  // it would hide small sums
+            cpu_kernels(isa).matmul(threads.stream, args);
+          };
+          multiply(a, both);
+          for (int64_t row = 0; row < 2; ++row) {
+            multiply(rows_of(a.ref(), row, 1), rows_of(alone.ref(), row, 1));
+          }
+          ASSERT_TRUE(alone == both);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
