@@ -43,6 +43,11 @@ OpComparison ops_of(const RunPlan& plan, const Engine& engine, const ComputeCeil
   return {priced, mean_ops(priced, engine.op_seconds(), steps)};
 }
 
+ComputeCeilings greater_of(const ComputeCeilings& a, const ComputeCeilings& b) {
+  return {std::max(a.fp32_flops_per_s, b.fp32_flops_per_s),
+          std::max(a.bf16_flops_per_s, b.bf16_flops_per_s)};
+}
+
 // Runs on every rank; rank 0 fills in the result.
 void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
                   const TokenSource& source, const LrSchedule& schedule, const StepCounts& counts,
@@ -54,9 +59,6 @@ void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
   if (reports) {
     ceilings = measure_compute_ceilings(engine.ctx().stream, choice.isa);
     result.first_step_after_s = double(monotonic_ns() - begin_ns) * 1e-9;
-    result.peak_flops =
-        plan.shape.compute == DType::BF16 ? ceilings.bf16_flops_per_s : ceilings.fp32_flops_per_s;
-    result.peak_flops *= plan.num_ranks();
   }
   world.group().barrier();
   uint64_t next_sample = 0;
@@ -79,6 +81,11 @@ void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
   engine.time_ops(counts.times_ops);
   for (int64_t i = 0; i < timed; ++i) seconds.push_back(run_step());
   if (!reports) return;
+  // Others may have used the cores before the steps.
+  ceilings = greater_of(ceilings, measure_compute_ceilings(engine.ctx().stream, choice.isa));
+  result.peak_flops =
+      plan.shape.compute == DType::BF16 ? ceilings.bf16_flops_per_s : ceilings.fp32_flops_per_s;
+  result.peak_flops *= plan.num_ranks();
   if (counts.times_ops) result.ops = ops_of(plan, engine, ceilings, timed);
   result.step_seconds = seconds;
   result.final_loss = loss;
