@@ -33,6 +33,7 @@
 #include "config/failure_rules_file.h"
 #include "device/host.h"
 #include "observe/metrics.h"
+#include "session/held_folders.h"
 #include "session/preflight_report.h"
 #include "session/session.h"
 

@@ -78,10 +78,6 @@ struct SessionResult {
   std::vector<FileLock> locks;  // locks on its folders; keep them while writing there
 };
 
-// Refuses a folder that another process uses, and for a fresh run one that is not empty. A launcher
-// asks before it starts the ranks.
-Status check_run_folder(const std::string& folder, ResumeMode resume);
-
 // Gives a rank its place in a later epoch than the first, and lets it resume from what the job has
 // saved.
 void take_order(const EpochOrder& order, SessionOptions& options);

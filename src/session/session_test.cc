@@ -10,6 +10,7 @@
 
 #include "base/json_text.h"
 #include "schema/run_config_fields.h"
+#include "session/held_folders.h"
 #include "session/resumed_config.h"
 #include "session/session_fixture.h"
 #include "tokenizer/byte_tokenizer.h"

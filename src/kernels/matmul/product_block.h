@@ -69,7 +69,8 @@ TRIREME_INLINE bool sums_in_c(const MatmulArgs& args) {
   return args.c.dtype == DType::F32 && !args.bias_N && !args.residual_MN;
 }
 
-// The update reads a gradient of weights long after this product.
+// True if c is written past the caches: the update reads a gradient of weights long after this
+// product.
 TRIREME_INLINE bool streams_result(const MatmulArgs& args) {
   const auto begin = reinterpret_cast<uintptr_t>(args.c.data);
   return args.form == MatmulForm::TN && args.write == Write::Overwrite && sums_in_c(args) &&

@@ -112,6 +112,10 @@ TRIREME_INLINE Register add_block(Register sum, const T* b, int64_t stride, int6
       odd = multiply_add<float>(odd, broadcast_dword(pair + sizeof(float)),
                                 widened_high_halves(rows[i]));
     }
+    if (num_dwords < kRegisterLanes) {  // tiles add zeros beyond k, too: -0 becomes 0
+      even = even + zero_register();
+      odd = odd + zero_register();
+    }
     return sum + (even + odd);
   }
 #pragma GCC unroll 16
@@ -159,7 +163,10 @@ TRIREME_INLINE void row_sums(const T* b, int64_t stride, int64_t cols, int64_t k
     }
   }
 #pragma GCC unroll 4
-  for (int64_t i = 0; i < kChains; ++i) store_register(sums + i * kRegisterLanes, sum[i]);
+  for (int64_t i = 0; i < kChains; ++i) {
+    asm volatile("" : "+v"(sum[i]));  // no sum moves behind the end of WithoutDenormals
+    store_register(sums + i * kRegisterLanes, sum[i]);
+  }
 }
 
 // `cols_later`: from the columns of a tile to those that its thread is likely to take next.
