@@ -7,9 +7,8 @@
 #include "base/file_lock.h"
 #include "session/session.h"
 
-namespace trireme {
-
 // The folders of a run, which one process holds against other runs.
+namespace trireme {
 
 // Refuses a folder that another process uses, and for a fresh run one that is not empty. A launcher
 // asks before it starts the ranks.
@@ -18,6 +17,7 @@ Status check_run_folder(const std::string& folder, ResumeMode resume);
 // Checks that the run directory is a folder or absent, and that of a fresh run unused.
 Status check_out_dir(const SessionOptions& options);
 
+// Returns the right of this rank to take part in its epoch.
 RunRight run_right(const SessionOptions& options);
 
 // Makes and locks the folders of the run. On several hosts, a host that is gone, or cut off, may

@@ -97,9 +97,8 @@ double RankSession::measure_peak() {
   const double share = std::min(1.0, std::max(cores, double(plan_.num_threads)) / threads);
   const ComputeCeilings again = measure_compute_ceilings(engine_.ctx().stream, choice_.isa);
   const double scale = share * plan_.num_ranks();
-  ComputeCeilings& best = measured_.peaks;
-  best.fp32_flops_per_s = std::max(best.fp32_flops_per_s, scale * again.fp32_flops_per_s);
-  best.bf16_flops_per_s = std::max(best.bf16_flops_per_s, scale * again.bf16_flops_per_s);
+  measured_.peaks =
+      greater_of(measured_.peaks, {scale * again.fp32_flops_per_s, scale * again.bf16_flops_per_s});
   keep_measured();
   return peak_flops();
 }

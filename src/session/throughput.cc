@@ -43,11 +43,6 @@ OpComparison ops_of(const RunPlan& plan, const Engine& engine, const ComputeCeil
   return {priced, mean_ops(priced, engine.op_seconds(), steps)};
 }
 
-ComputeCeilings greater_of(const ComputeCeilings& a, const ComputeCeilings& b) {
-  return {std::max(a.fp32_flops_per_s, b.fp32_flops_per_s),
-          std::max(a.bf16_flops_per_s, b.bf16_flops_per_s)};
-}
-
 // Runs on every rank; rank 0 fills in the result.
 void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
                   const TokenSource& source, const LrSchedule& schedule, const StepCounts& counts,
@@ -81,7 +76,6 @@ void measure_rank(World& world, const RunPlan& plan, const KernelChoice& choice,
   engine.time_ops(counts.times_ops);
   for (int64_t i = 0; i < timed; ++i) seconds.push_back(run_step());
   if (!reports) return;
-  // Others may have used the cores before the steps.
   ceilings = greater_of(ceilings, measure_compute_ceilings(engine.ctx().stream, choice.isa));
   result.peak_flops =
       plan.shape.compute == DType::BF16 ? ceilings.bf16_flops_per_s : ceilings.fp32_flops_per_s;
