@@ -30,7 +30,6 @@ const CeilingLoops& loops_of(Isa isa) {
 }
 
 constexpr double kMostSeconds = 0.3;
-constexpr int64_t kIterations = 10000;  // about 30 microseconds per tile
 // Larger than a core's share of any last-level cache.
 constexpr int64_t kBytes = int64_t{64} << 20;
 constexpr int64_t kTiles = 64;
@@ -39,14 +38,14 @@ constexpr int64_t kTileFloats = kBytes / int64_t{sizeof(float)} / kTiles;
 // Computes on all threads until each has a core of its own, for 0.2 s at most. Threads that have
 // just been started may share a core until the scheduler spreads them, and would reach half of the
 // peak.
-void spread_threads(ThreadTeam& team, float (*loop)(int64_t)) {
+void spread_threads(ThreadTeam& team, float (*loop)()) {
   constexpr int64_t kMostNs = 200'000'000, kTilesOfThread = 12;
   const int64_t end_ns = monotonic_ns() + kMostNs;
   std::vector<int> cores(static_cast<size_t>(team.size()));
   do {
     std::fill(cores.begin(), cores.end(), -1);
     team.parallel_for(kTilesOfThread * team.size(), [&](int64_t, int thread) {
-      volatile float keep = loop(kIterations);
+      volatile float keep = loop();
       static_cast<void>(keep);
       cores[static_cast<size_t>(thread)] = ::sched_getcpu();
     });
@@ -67,7 +66,7 @@ int cores_of(int num_threads) {
 // The speed of the threads while they run: the time in which others have taken their cores does not
 // count. Beside processes that never sleep, the threads may wait for each other so long that only
 // one of them computes at any moment, and then no call is as fast as the cores are.
-double flops_per_s(Stream& stream, float (*loop)(int64_t), int64_t flops_per_iteration) {
+double flops_per_s(Stream& stream, float (*loop)(), int64_t flops_of_call) {
   constexpr int kLeastCalls = 6;
   const int num_cores = cores_of(stream.team().size());
   const int64_t num_tiles = 64 * stream.team().size();
@@ -75,13 +74,13 @@ double flops_per_s(Stream& stream, float (*loop)(int64_t), int64_t flops_per_ite
     std::atomic<int64_t> run_ns{0};  // of all threads
     stream.team().parallel_for(num_tiles, [&](int64_t, int) {
       const int64_t begin_ns = thread_cpu_ns();
-      volatile float keep = loop(kIterations);
+      volatile float keep = loop();
       static_cast<void>(keep);
       run_ns.fetch_add(thread_cpu_ns() - begin_ns, std::memory_order_relaxed);
     });
     return 1e-9 * double(run_ns.load()) / num_cores;
   });
-  return double(num_tiles * kIterations * flops_per_iteration) / seconds;
+  return double(num_tiles * flops_of_call) / seconds;
 }
 
 // Runs `body` again and again for `seconds`, and returns the number of runs per second.
@@ -109,11 +108,11 @@ SustainedRates SustainedLoops::measure(double seconds) {
   ThreadTeam& team = stream_.team();
   const auto* const x = static_cast<const float*>(x_.data());
   const int64_t num_tiles = 4 * team.size();
-  const double flops = double(num_tiles * kIterations * loops_.flops_per_iteration_fp32);
+  const double flops = double(num_tiles * loops_.flops_of_fp32_call);
   SustainedRates rates;
   rates.flops_per_s = flops * calls_per_s(seconds, [&] {
                         team.parallel_for(num_tiles, [&](int64_t, int) {
-                          volatile float keep = loops_.fp32(kIterations);
+                          volatile float keep = loops_.fp32();
                           static_cast<void>(keep);
                         });
                       });
@@ -130,8 +129,8 @@ SustainedRates SustainedLoops::measure(double seconds) {
 ComputeCeilings measure_compute_ceilings(Stream& stream, Isa isa) {
   const CeilingLoops& loops = loops_of(isa);
   spread_threads(stream.team(), loops.fp32);
-  return {flops_per_s(stream, loops.fp32, loops.flops_per_iteration_fp32),
-          flops_per_s(stream, loops.bf16, loops.flops_per_iteration_bf16)};
+  return {flops_per_s(stream, loops.fp32, loops.flops_of_fp32_call),
+          flops_per_s(stream, loops.bf16, loops.flops_of_bf16_call)};
 }
 
 Ceilings measure_ceilings(Stream& stream, Isa isa) {

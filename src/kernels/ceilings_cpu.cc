@@ -9,6 +9,7 @@ namespace trireme::TRIREME_ISA {
 namespace {
 
 constexpr int kChains = 12;  // more than latency times throughput of each instruction
+constexpr int64_t kIterations = 10000;
 
 // Hides the content of a register from the compiler, so that it neither folds nor hoists the loop.
 TRIREME_INLINE Register opaque(Register x) {
@@ -23,13 +24,13 @@ TRIREME_INLINE void stream_past_caches(float* p, Register x) { _mm256_stream_ps(
 #endif
 
 template <typename U>
-float multiply_add_loop(int64_t iterations) {
+float multiply_add_loop() {
   Register sum[kChains];
 #pragma GCC unroll 12
   for (int chain = 0; chain < kChains; ++chain) sum[chain] = opaque(zero_register());
   Register a = opaque(zero_register());
   Register b = opaque(zero_register());
-  for (int64_t i = 0; i < iterations; ++i) {
+  for (int64_t i = 0; i < kIterations; ++i) {
 #pragma GCC unroll 12
     for (int chain = 0; chain < kChains; ++chain) sum[chain] = multiply_add<U>(sum[chain], a, b);
     a = opaque(a);
@@ -45,12 +46,13 @@ float multiply_add_loop(int64_t iterations) {
 }
 
 #if defined(__AMX_BF16__)
-constexpr int64_t kBf16Flops = 2 * kPairRows * kPairCols * kChunkElements;
+constexpr int64_t kTileIterations = 1000;  // each takes 11 times as long as one of vector registers
+constexpr int64_t kBf16Flops = kTileIterations * 2 * kPairRows * kPairCols * kChunkElements;
 
-float bf16_loop(int64_t iterations) {
+float bf16_loop() {
   TileRegisters registers;
   registers.shape(kPairRows, kPairCols);
-  for (int64_t i = 0; i < iterations; ++i) {
+  for (int64_t i = 0; i < kTileIterations; ++i) {
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
     _tile_dpbf16ps(2, 5, 6);
@@ -60,9 +62,9 @@ float bf16_loop(int64_t iterations) {
 }
 #else
 using Bf16Step = ComputeType<bf16>;
-constexpr int64_t kBf16Flops = kChains * kRegisterLanes * 2 * kStepElements<Bf16Step>;
+constexpr int64_t kBf16Flops = kIterations * kChains * kRegisterLanes * 2 * kStepElements<Bf16Step>;
 
-float bf16_loop(int64_t iterations) { return multiply_add_loop<Bf16Step>(iterations); }
+float bf16_loop() { return multiply_add_loop<Bf16Step>(); }
 #endif
 
 float read_loop(const float* x, int64_t count) {
@@ -86,8 +88,8 @@ void copy_loop(const float* x, float* y, int64_t count) {
 }  // namespace
 
 const CeilingLoops kCeilingLoops = {
-    .flops_per_iteration_fp32 = kChains * kRegisterLanes * 2,
-    .flops_per_iteration_bf16 = kBf16Flops,
+    .flops_of_fp32_call = kIterations * kChains * kRegisterLanes * 2,
+    .flops_of_bf16_call = kBf16Flops,
     .fp32 = multiply_add_loop<float>,
     .bf16 = bf16_loop,
     .read = read_loop,
