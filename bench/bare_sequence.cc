@@ -79,8 +79,10 @@ class BareSequence {
     max_T_ = statistic(1);
     sum_T_ = statistic(1);
     part_3T_ = statistic(3);
-    dlogits_TV_ = activation(model_.vocab_size);
-    logits_tV_ = matrix(tensor(DType::F32, {std::min(T_, kLossTileTokens), model_.vocab_size}));
+    const int64_t V = model_.vocab_size, columns = logit_columns(V);
+    dlogits_TV_ = cols_of(activation(columns), 0, V);
+    logits_tV_ =
+        cols_of(matrix(tensor(DType::F32, {std::min(T_, kLossTileTokens), columns})), 0, V);
     tokens_T_ = tensor(DType::I32, {T_});
     targets_T_ = tensor(DType::I32, {T_});
   }

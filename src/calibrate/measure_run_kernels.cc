@@ -91,18 +91,21 @@ ProductTimes measure_head(StartBench& bench, const KernelSizes& sizes) {
   const DType dtype = sizes.compute;
   const int64_t rows = std::min(rows_of(sizes), kLossTileTokens), in = depth_of(sizes);
   const int64_t cols = head_cols_of(sizes);
-  const Shape weight{cols, in}, logits{rows, cols};
+  const Shape weight{cols, in}, logits{rows, logit_columns(cols)};
+  const auto next_logits = [&](DType of) {
+    return cols_of(matrix(bench.cold.next(of, logits)), 0, cols);
+  };
   const Tensor x = varied(dtype, Shape{rows, in}), dx(dtype, Shape{rows, in});
   ProductTimes times;
   times.seconds = bench.seconds([&] {
     bench.kernels.matmul(bench.stream, {.form = MatmulForm::NT,
                                         .a = matrix(x),
                                         .b = matrix(bench.cold.next(dtype, weight)),
-                                        .c = matrix(bench.cold.next(DType::F32, logits))});
+                                        .c = next_logits(DType::F32)});
   });
   times.seconds += bench.seconds([&] {
     bench.kernels.matmul(bench.stream, {.form = MatmulForm::NN,
-                                        .a = matrix(bench.cold.next(dtype, logits)),
+                                        .a = next_logits(dtype),
                                         .b = matrix(bench.cold.next(dtype, weight)),
                                         .c = matrix(dx)});
   });
@@ -238,7 +241,7 @@ RunKernels measure_round(StartBench& bench, const KernelSizes& sizes,
 // The greatest operand of the calls fits.
 int64_t cold_bytes(const KernelSizes& sizes) {
   const int64_t in = depth_of(sizes), out = cols_of(sizes), rows = rows_of(sizes);
-  const int64_t vocab = sizes.vocab_size > 0 ? head_cols_of(sizes) : 0;
+  const int64_t vocab = sizes.vocab_size > 0 ? logit_columns(head_cols_of(sizes)) : 0;
   const int64_t greatest = std::max({rows * in, rows * out, in * out, vocab * in,
                                      vocab * std::min(rows, kLossTileTokens), kMostNumbers,
                                      std::min(sizes.params, UpdateBench::kMostParams)});

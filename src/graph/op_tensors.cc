@@ -305,6 +305,7 @@ class TensorLister {
   // The loss computes the gradient of its input in F, tile by tile.
   void add_loss() {
     const int64_t T = tokens_.all, C = model_.d_model, tile = std::min(T, kLossTileTokens);
+    const int64_t columns = logit_columns(model_.vocab_size);
     const auto keep = [&](const char* name, const Shape& shape, DType dtype) {
       add(ahead_prefix(op_) + name, shape, dtype, Lifetime::Kept);
     };
@@ -316,14 +317,14 @@ class TensorLister {
     const bool is_narrow = shape_.compute != DType::F32;
     const bool is_trained = has_weight_grad(graph_, op_);
     if (is_narrow && is_trained) {
-      keep("head.dlogits_TV", Shape{T, model_.vocab_size}, shape_.compute);
+      keep("head.dlogits_TV", Shape{T, columns}, shape_.compute);
     }
     const auto scratch = [&](const char* name, const Shape& shape, DType dtype) {
       add(name, shape, dtype, Lifetime::Scratch);
     };
-    scratch("head.logits_tile_tV", Shape{tile, model_.vocab_size}, DType::F32);
+    scratch("head.logits_tile_tV", Shape{tile, columns}, DType::F32);
     if (is_narrow && !is_trained) {  // no W reads the others
-      scratch("head.dlogits_tile_tV", Shape{tile, model_.vocab_size}, shape_.compute);
+      scratch("head.dlogits_tile_tV", Shape{tile, columns}, shape_.compute);
     }
     scratch("head.part_3t", Shape{3 * model_.slices.count, tile}, DType::F32);
     scratch("head.parts_3Rt", Shape{3 * model_.slices.all, tile}, DType::F32);

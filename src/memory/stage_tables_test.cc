@@ -166,6 +166,24 @@ TEST(StageTables, TiedUsesApartAddExactlyOneGradient) {
   EXPECT_EQ(apart.at("embedding.tokens@head").shape, (Shape{model.vocab_size, model.d_model}));
 }
 
+TEST(StageTables, RowsOfLogitsBeginAtCacheLines) {
+  for (const int64_t vocab_size : {65, 256, 50257}) {
+    ModelSpec model = model_of(ModelFamily::Gpt2);
+    model.vocab_size = vocab_size;
+    for (const DType compute : {DType::F32, DType::BF16}) {
+      const StageTables tables = stage_tables(model, whole_model(model), {2, compute});
+      std::vector<TensorSpec> logits = {tables.scratch.at("head.logits_tile_tV")};
+      if (compute == DType::BF16) logits.push_back(tables.saved.at("head.dlogits_TV"));
+      for (const TensorSpec& tensor : logits) {
+        const int64_t columns = tensor.shape[1], line = kTensorAlignment / size_of(tensor.dtype);
+        EXPECT_EQ(columns % line, 0) << tensor.name;
+        EXPECT_GE(columns, vocab_size);
+        EXPECT_LT(columns, vocab_size + 32);
+      }
+    }
+  }
+}
+
 // What W reads lives per micro-batch when B and W are apart, in one layer's scratch otherwise.
 TEST(StageTables, SplittingTheBackwardMovesGradientsFromScratchToTheMicrobatch) {
   for (const double dropout : {0.0, 0.1}) {

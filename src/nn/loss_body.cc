@@ -45,10 +45,22 @@ LossBody::LossBody(const OpBinding& b)
       adds_to_grad_(b.adds_to_grad(b.first_param(true))),
       grad_scale_(scale_of(b.op(), b.model())) {}
 
+// Rows of logits have logit_columns numbers in memory; kernels see vocab_size of them.
 LossBody::Tensors LossBody::tensors_of(const SlotMemory& m) const {
-  return {m(h_TC_),      m(h_full_TC_), m(dh_full_TC_),     m(dh_TC_), m(dlogits_TV_),
-          m(targets_T_), m(loss_T_),    m(max_T_),          m(sum_T_), m(logits_tile_tV_),
-          m(part_3t_),   m(parts_3Rt_), m(dlogits_tile_tV_)};
+  const auto logits = [&](MatrixAt at) { return cols_of(m(at), 0, model_.vocab_size); };
+  return {m(h_TC_),
+          m(h_full_TC_),
+          m(dh_full_TC_),
+          m(dh_TC_),
+          logits(dlogits_TV_),
+          m(targets_T_),
+          m(loss_T_),
+          m(max_T_),
+          m(sum_T_),
+          logits(logits_tile_tV_),
+          m(part_3t_),
+          m(parts_3Rt_),
+          logits(dlogits_tile_tV_)};
 }
 
 void LossBody::gather(Ctx& ctx, const Tensors& s) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/align.h"
 #include "base/dtype.h"
 #include "schema/layer_rules.h"
 #include "schema/run_config_choices.h"
@@ -19,6 +20,14 @@ inline constexpr uint64_t kEverythingAgain = ~uint64_t{0};
 
 // Rows of the vocabulary projection whose fp32 logits exist at a time.
 inline constexpr int64_t kLossTileTokens = 256;
+
+// Returns the number of columns that a matrix of logits or of their gradients has in memory. Every
+// row of 16- or 32-bit numbers begins at a cache line, because tile registers load rows that lie
+// across lines slowly (docs/performance.md).
+constexpr int64_t logit_columns(int64_t vocab_size) {
+  constexpr int64_t kLineElements = kTensorAlignment / 2;
+  return round_up(vocab_size, kLineElements);
+}
 
 // Maximum number of slices of a layer in the mode in which sums do not depend on tp.
 inline constexpr int kMostSlices = 8;
