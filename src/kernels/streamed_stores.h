@@ -8,4 +8,7 @@ namespace trireme {
 // caches, and other work comes before its next reader. So it need not be read into them first.
 inline constexpr int64_t kLeastStreamedNumbers = int64_t{1} << 19;
 
+// The same if its reader comes next: no core's own caches would still hold the first numbers.
+inline constexpr int64_t kLeastStreamedToReader = int64_t{8} << 20;
+
 }  // namespace trireme

@@ -40,7 +40,7 @@ struct AmxProduct {
     int64_t num_chunks = 0;   // without the tail
     const char* tail = nullptr;
   };
-  static int64_t panel_dwords(int64_t k_count) { return num_steps(k_count) * kPanelCols; }
+  static int64_t panel_dwords(int64_t k_count) { return num_steps(k_count) * kPairCols; }
   RowsOfA rows_of_a(const ProductBlock& block, const Workspace& ws) const;
   void multiply_rows(const ProductBlock& block, const Workspace& ws,
                      TileRegisters& registers) const;
@@ -51,9 +51,9 @@ struct AmxProduct {
 // The last chunk of a panel has whole tiles; its steps beyond k are zero.
 void AmxProduct::pack(const ProductBlock& block, const Workspace& ws) const {
   const int64_t dwords = panel_dwords(block.k_count);
-  pack_b<bf16>(args, block, dwords, ws.b_panels);
-  const int64_t done = num_steps_of(block.k_count, kElements) * kPanelCols;
-  const int64_t num_panels = num_steps_of(block.cols, kPanelCols);
+  pack_b<kPairCols, bf16>(args, block, dwords, ws.b_panels);
+  const int64_t done = num_steps_of(block.k_count, kElements) * kPairCols;
+  const int64_t num_panels = num_steps_of(block.cols, kPairCols);
   for (int64_t panel = 0; panel < num_panels; ++panel) {
     std::fill_n(ws.b_panels + panel * dwords + done, dwords - done, 0u);
   }
@@ -121,7 +121,7 @@ void AmxProduct::multiply_pair_of(const ProductBlock& pair, const RowsOfA& a, co
   p.a_chunk_bytes = a.chunk_bytes;
   p.a_tail = a.tail ? a.tail + pair.row_in_tile * 64 : nullptr;
   p.b = b;
-  p.b_row_bytes = kPanelCols * sizeof(uint32_t);
+  p.b_row_bytes = kPairCols * sizeof(uint32_t);
   p.num_chunks = a.num_chunks;
   p.accumulate = !is_first || args.write == Write::Accumulate;
   const bool streams = is_first && is_last && pair.cols % kLanes == 0 && streams_result(args);
@@ -147,8 +147,8 @@ void AmxProduct::multiply_rows(const ProductBlock& block, const Workspace& ws,
                                TileRegisters& registers) const {
   const RowsOfA a = rows_of_a(block, ws);
   for (int64_t col = 0; col < block.cols; col += kPairCols) {
-    const uint32_t* panel = ws.b_panels + col / kPanelCols * panel_dwords(block.k_count);
-    const char* b = reinterpret_cast<const char*>(panel + col % kPanelCols);
+    const char* b =
+        reinterpret_cast<const char*>(ws.b_panels + col / kPairCols * panel_dwords(block.k_count));
     for (int64_t row = 0; row < block.rows; row += kPairRows) {
       ProductBlock pair = block;
       pair.row += row;

@@ -230,30 +230,41 @@ TEST(Matmul, ALargeProductOfSmallIntegersIsExact) {
   }
 }
 
-// The first result is aligned and written past the caches, the second is not.
-TEST(Matmul, AGradientHasTheSameBitsPastTheCaches) {
-  const MatmulShape shape{1024, 516, 9};
+// A product whose rows of c are aligned, and so are written past the caches, has the bits of one
+// whose rows are not.
+void check_streamed(MatmulForm form, DType dtype, const MatmulShape& shape) {
   TestStream one(1), four(4);
-  for (DType dtype : kDTypes) {
-    Operands operands(MatmulForm::TN, dtype, DType::F32, shape);
-    for_every_isa([&](const KernelTable& kernels) {
-      RandomMatrix want = operands.c;
-      kernels.matmul(one.stream, operands.plain(want));
-      for (TestStream* threads : {&one, &four}) {
-        const Tensor aligned(DType::F32, Shape{shape.rows, 528});
-        MatmulArgs args = operands.plain(want);
-        args.c = cols_of(matrix(aligned), 0, shape.cols);
-        kernels.matmul(threads->stream, args);
-        for (int64_t row = 0; row < shape.rows; ++row) {
-          ASSERT_EQ(std::memcmp(args.c.row<float>(row), want.ref().row<float>(row),
-                                size_t(shape.cols) * sizeof(float)),
-                    0)
-              << row;
-        }
+  const bool has_rows_of_k = form == MatmulForm::TN;
+  RandomMatrix a(dtype, has_rows_of_k ? shape.k : shape.rows, has_rows_of_k ? shape.rows : shape.k,
+                 3, 1);
+  RandomMatrix b(dtype, has_rows_of_k ? shape.k : shape.cols, has_rows_of_k ? shape.cols : shape.k,
+                 5, 2);
+  const int64_t aligned_cols = (shape.cols + 15) / 16 * 16;
+  const Tensor unaligned(DType::F32, Shape{shape.rows, aligned_cols + 7});
+  const Tensor aligned(DType::F32, Shape{shape.rows, aligned_cols});
+  const MatrixRef want = cols_of(matrix(unaligned), 0, shape.cols);
+  const MatrixRef c = cols_of(matrix(aligned), 0, shape.cols);
+  for_every_isa([&](const KernelTable& kernels) {
+    kernels.matmul(one.stream, {.form = form, .a = a, .b = b, .c = want});
+    for (TestStream* threads : {&one, &four}) {
+      kernels.matmul(threads->stream, {.form = form, .a = a, .b = b, .c = c});
+      for (int64_t row = 0; row < shape.rows; ++row) {
+        ASSERT_EQ(std::memcmp(c.row<float>(row), want.row<float>(row),
+                              size_t(shape.cols) * sizeof(float)),
+                  0)
+            << row;
       }
-    });
-    if (testing::Test::HasFatalFailure()) return;
-  }
+    }
+  });
+}
+
+TEST(Matmul, AGradientHasTheSameBitsPastTheCaches) {
+  for (DType dtype : kDTypes) check_streamed(MatmulForm::TN, dtype, {1024, 516, 9});
+}
+
+TEST(Matmul, LogitsHaveTheSameBitsPastTheCaches) {
+  for (int64_t k : {2, 3}) check_streamed(MatmulForm::NT, DType::BF16, {168, 50257, k});
+  check_streamed(MatmulForm::NT, DType::F32, {168, 50257, 2});
 }
 
 TEST(Matmul, RefusesShapesThatDoNotFit) {

@@ -1,7 +1,8 @@
 #pragma once
 
-// Packs panels for the micro-kernel, for *_cpu.cc files only. A panel is [step][kPanelCols] dwords.
-// Columns and halves of a pair that the matrix does not have are zero and are never read from it.
+// Packs panels for the micro-kernel, for *_cpu.cc files only. A panel is [step][column] dwords,
+// with kPanelCols columns, or for tile registers as many as they multiply at once. Columns and
+// halves of a pair that the matrix does not have are zero and are never read from it.
 
 #include <algorithm>
 
@@ -190,12 +191,13 @@ TRIREME_INLINE void prefetch_next_columns(const T* row, int64_t stride) {
   }
 }
 
-// Packs a panel from `cols` (at most kPanelCols) rows of b, whose elements run along k.
-template <typename T>
+// Packs a panel of kWidth columns from `cols` rows of b, at most kWidth, whose elements run along
+// k.
+template <int64_t kWidth = kPanelCols, typename T>
 void pack_transposed(const T* b, int64_t stride, int64_t cols, int64_t k, uint32_t* panel) {
   using U = ComputeType<T>;
   const int64_t num_steps = num_steps_of(k, kStepElements<U>);
-  for (int64_t col = 0; col < kPanelCols; col += kRegisterLanes) {
+  for (int64_t col = 0; col < kWidth; col += kRegisterLanes) {
     for (int64_t step = 0; step < num_steps; step += kRegisterLanes) {
       const int64_t done = step * kStepElements<U>;
       if (done % (64 / int64_t(sizeof(T))) == 0)
@@ -208,15 +210,15 @@ void pack_transposed(const T* b, int64_t stride, int64_t cols, int64_t k, uint32
       }
       transpose_lanes(rows);
       const int64_t steps = num_steps - step < kRegisterLanes ? num_steps - step : kRegisterLanes;
-      uint32_t* out = panel + step * kPanelCols + col;
+      uint32_t* out = panel + step * kWidth + col;
       if (steps == kRegisterLanes) {
 #pragma GCC unroll 16
         for (int64_t lane = 0; lane < kRegisterLanes; ++lane)
-          store_dwords(out + lane * kPanelCols, rows[lane]);
+          store_dwords(out + lane * kWidth, rows[lane]);
       } else {
 #pragma GCC unroll 16
         for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {
-          if (lane < steps) store_dwords(out + lane * kPanelCols, rows[lane]);
+          if (lane < steps) store_dwords(out + lane * kWidth, rows[lane]);
         }
       }
     }

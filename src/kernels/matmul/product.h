@@ -55,7 +55,7 @@ struct Product {
         return patches.pack(block, panel_dwords(block.k_count), ws);
       }
     }
-    pack_b<T>(args, block, panel_dwords(block.k_count), ws.b_panels);
+    pack_b<kPanelCols, T>(args, block, panel_dwords(block.k_count), ws.b_panels);
   }
   void multiply_tile(int64_t tile, const Workspace& ws) const;
 
@@ -155,7 +155,7 @@ void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, in
     t.c_stride = is_whole ? kPanelCols : tiling.tile_cols;
     if (is_first && t.accumulate) load_sums(args, group, t.c, t.c_stride);
   }
-  t.streams = in_c && is_whole && streams_result(args);
+  t.streams = in_c && is_whole && a.odd == nullptr && a.segments == nullptr && streams_result(args);
   if (in_c && !t.streams) prefetch_next_sums(t.c + group.rows * t.c_stride, t.c_stride);
   if (is_last && !in_c && t.num_steps >= kLeastStepsAhead) prefetch_result(args, group);
   if (a.segments != nullptr) {

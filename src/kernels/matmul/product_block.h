@@ -20,7 +20,7 @@ struct Workspace {
   // first_key + the first column of b that b_panels hold for all of k; -1: none
   int64_t* packed_cols;
   float* bias;         // [tile_cols]
-  uint32_t* b_panels;  // [panel][step][kPanelCols]
+  uint32_t* b_panels;  // [panel][step][columns of a panel]
   uint32_t* a_rows;    // kSubRows rows of a, packed or widened
   float* sums;         // partial sums of the tile, if c itself cannot hold them
 };
@@ -70,12 +70,13 @@ TRIREME_INLINE bool sums_in_c(const MatmulArgs& args) {
 }
 
 // True if c is written past the caches: the update reads a gradient of weights long after this
-// product.
+// product, and the fp32 logits of a large vocabulary are larger than a core's own caches.
 TRIREME_INLINE bool streams_result(const MatmulArgs& args) {
   const auto begin = reinterpret_cast<uintptr_t>(args.c.data);
-  return args.form == MatmulForm::TN && args.write == Write::Overwrite && sums_in_c(args) &&
-         args.c.rows * args.c.cols >= kLeastStreamedNumbers && args.c.stride % kLanes == 0 &&
-         begin % (kLanes * sizeof(float)) == 0;
+  const int64_t least =
+      args.form == MatmulForm::TN ? kLeastStreamedNumbers : kLeastStreamedToReader;
+  return args.write == Write::Overwrite && sums_in_c(args) && args.c.rows * args.c.cols >= least &&
+         args.c.stride % kLanes == 0 && begin % (kLanes * sizeof(float)) == 0;
 }
 
 // Writes sums of the whole k to a c that is streamed. The columns are whole vectors.
@@ -98,17 +99,17 @@ void widen_bias(const MatmulArgs& args, const ProductBlock& block, float* bias) 
 }
 
 // Packs the panels of a block of b, whose steps lie at the beginning of panel_dwords dwords each.
-template <typename T>
+template <int64_t kWidth, typename T>
 void pack_b(const MatmulArgs& args, const ProductBlock& block, int64_t panel_dwords,
             uint32_t* panel) {
-  for (int64_t col = 0; col < block.cols; col += kPanelCols, panel += panel_dwords) {
-    const int64_t cols = std::min(kPanelCols, block.cols - col);
+  for (int64_t col = 0; col < block.cols; col += kWidth, panel += panel_dwords) {
+    const int64_t cols = std::min(kWidth, block.cols - col);
     if (args.form == MatmulForm::NT) {
-      pack_transposed(args.b.row<const T>(block.col + col) + block.k_begin, args.b.stride, cols,
-                      block.k_count, panel);
+      pack_transposed<kWidth>(args.b.row<const T>(block.col + col) + block.k_begin, args.b.stride,
+                              cols, block.k_count, panel);
     } else {
       pack_interleaved(args.b.row<const T>(block.k_begin) + block.col + col, args.b.stride,
-                       block.k_count, cols, kPanelCols, panel);
+                       block.k_count, cols, kWidth, panel);
     }
   }
 }
