@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # What ranks cost on one machine, in turns, as medians of several rounds, as tables in Markdown:
-# layouts of two ranks with one thread each beside one rank with two, the bubble of pipelines
-# beside the simulator's, and one long sequence shared by two ranks.
-#   bench/ranks_bench.sh BUILD_DIR [layouts|pipelines|context]...
-# ROUNDS (3) may be set in the environment.
+# layouts of two ranks with one thread each beside one rank with two, for a step of few tokens and
+# one of many, the bubble of pipelines beside the simulator's, and one long sequence shared by two
+# ranks.
+#   bench/ranks_bench.sh BUILD_DIR [few_tokens|many_tokens|pipelines|context]...
+# ROUNDS (3) and ISA (auto) may be set in the environment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 trireme=${1:-build/release}/trireme
 shift || true
 parts=("$@")
-[[ ${#parts[@]} -gt 0 ]] || parts=(layouts pipelines context)
+[[ ${#parts[@]} -gt 0 ]] || parts=(few_tokens many_tokens pipelines context)
 rounds=${ROUNDS:-3}
+isa=${ISA:-auto}
 runs=$(mktemp -d)
 trap 'rm -rf "$runs"' EXIT
 
@@ -40,7 +42,7 @@ run_all() {
   local config=$1 cases=$2 round name options set sets
   for ((round = 0; round < rounds; ++round)); do
     while read -r name options; do
-      sets=()
+      sets=(--set run.isa="$isa")
       for set in $options; do sets+=(--set "$set"); done
       "$trireme" train "$config" "${sets[@]}" --out "$runs/$name.$round" >/dev/null 2>&1 ||
         echo "$name: $("$trireme" train "$config" "${sets[@]}" \
@@ -61,7 +63,7 @@ head_line() {
   local processor commit
   processor=$(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -1)
   commit=$(git rev-parse --short HEAD 2>/dev/null || echo none)
-  echo "$1, $(date -u +%Y-%m-%d), $processor, commit $commit, $rounds rounds in turns"
+  echo "$1, $(date -u +%Y-%m-%d), $processor, run.isa=$isa, commit $commit, $rounds rounds in turns"
   echo
 }
 
@@ -90,11 +92,11 @@ compare() {
   echo
 }
 
-layouts() {
+# SHAPE CONFIG MICRO_SEQUENCES: the last is half of the sequences of a step, for ranks of dp = 2.
+compare_layouts() {
   local two='run.threads_per_rank=1 run.steps=7'
-  local dp="$two parallel.dp=2 batch.micro_sequences=2"
-  compare 'Layouts at gpt2-124m, two ranks of one thread beside one rank of two' \
-    configs/bench-gpt2-124m-4x64.toml "one run.steps=7
+  local dp="$two parallel.dp=2 batch.micro_sequences=$3"
+  compare "Layouts at $1, two ranks of one thread beside one rank of two" "$2" "one run.steps=7
 layout run.steps=7 run.reproducible=layout
 ddp $dp
 ddp-layout $dp run.reproducible=layout
@@ -108,6 +110,8 @@ tp-sp-overlap $two parallel.tp=2 parallel.sequence=true parallel.tp_overlap=true
 cp $two parallel.cp=2" \
     '| layout | tokens/s | beside one rank | waiting for transfers | options |' 1 options
 }
+few_tokens() { compare_layouts 'gpt2-124m, 4 x 64 tokens' configs/bench-gpt2-124m-4x64.toml 2; }
+many_tokens() { compare_layouts '6 x 384, 8 x 256 tokens' configs/bench-6x384-8x256.toml 4; }
 
 pipelines() {
   local two='run.threads_per_rank=1 parallel.pp=2'
