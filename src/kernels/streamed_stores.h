@@ -8,7 +8,8 @@ namespace trireme {
 // caches, and other work comes before its next reader. So it need not be read into them first.
 inline constexpr int64_t kLeastStreamedNumbers = int64_t{1} << 19;
 
-// The same if its reader comes next: no core's own caches would still hold the first numbers.
+// A tensor of at least so many numbers is written past the caches even if the next kernel reads it,
+// because a core's own caches would not hold its first numbers until then.
 inline constexpr int64_t kLeastStreamedToReader = int64_t{8} << 20;
 
 }  // namespace trireme

@@ -10,7 +10,8 @@ struct ComputeCeilings {
   double fp32_flops_per_s = 0.0;  // multiply-adds in registers
   double bf16_flops_per_s = 0.0;  // products of pairs; without such an instruction: fp32's
 };
-// What two measurements have found: others may have used the cores during one of them.
+// Returns the higher value of each ceiling of two measurements, because other programs may have
+// used the cores during one of them.
 inline ComputeCeilings greater_of(const ComputeCeilings& a, const ComputeCeilings& b) {
   return {std::max(a.fp32_flops_per_s, b.fp32_flops_per_s),
           std::max(a.bf16_flops_per_s, b.bf16_flops_per_s)};
