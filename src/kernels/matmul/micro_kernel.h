@@ -8,6 +8,7 @@
 
 #include <type_traits>
 
+#include "kernels/matmul/row_access.h"
 #include "kernels/matmul/tiling.h"
 #include "kernels/simd.h"
 
@@ -37,6 +38,15 @@ using ComputeType = std::conditional_t<std::is_same_v<T, bf16> && kBf16Pairs, bf
 template <typename U>
 constexpr int64_t kStepElements = sizeof(float) / sizeof(U);
 
+// Where complete sums go. Bias and residual are added if they are present.
+struct TileResult {
+  bf16* c = nullptr;  // null: the sums stay in TileProduct::c
+  int64_t c_stride = 0;
+  const float* bias = nullptr;
+  const bf16* residual = nullptr;
+  int64_t residual_stride = 0;
+};
+
 // c[r][n] += sum over the steps s of a[r][s] b[s][n]. Rows of a and b are dwords of U.
 struct TileProduct {
   const void* a = nullptr;
@@ -48,6 +58,7 @@ struct TileProduct {
   int64_t num_steps = 0;
   bool accumulate = false;  // false: c counts as zero and is not read
   bool streams = false;     // c is written past the caches; its rows are 64-byte aligned
+  TileResult result = {};   // present: it is written instead of c, and only in whole vectors
 };
 
 #if defined(__AVX512F__)
@@ -89,6 +100,43 @@ TRIREME_INLINE Register multiply_add(Register sum, Register a, Register b) {
 #endif
 }
 
+// Vector v of kLanes columns of a row of sums.
+template <int kRegisters>
+TRIREME_INLINE F32x16 vector_of(const Register (&row)[kRegisters], int v) {
+#if defined(__AVX512F__)
+  return {row[v]};
+#else
+  return {row[2 * v], row[2 * v + 1]};
+#endif
+}
+
+// Writes sums from the registers, so that they need not be stored and loaded first.
+template <int kRows, int kRegisters>
+TRIREME_INLINE void write_tile(const TileResult& result, const Register (&sum)[kRows][kRegisters]) {
+  constexpr int kVectors = kRegisters * kRegisterLanes / kLanes;
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+    F32x16 x[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) x[v] = vector_of(sum[r], v);
+    if (result.bias) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) x[v] = x[v] + load(result.bias + v * kLanes);
+    }
+    if (result.residual) {
+      const bf16* const residual = result.residual + r * result.residual_stride;
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) x[v] = x[v] + load(residual + v * kLanes);
+    }
+    bf16* const c = result.c + r * result.c_stride;
+#pragma GCC unroll 2
+    for (int v = 0; v + 1 < kVectors; v += 2) store_pair(c + v * kLanes, x[v], x[v + 1]);
+    if constexpr (kVectors % 2 != 0) {
+      store_row(c + (kVectors - 1) * kLanes, x[kVectors - 1], kLanes);
+    }
+  }
+}
+
 template <typename U, int kRows, int kRegisters>
 [[gnu::noinline]] void tile_product(const TileProduct& t) {
   Register sum[kRows][kRegisters];
@@ -117,6 +165,9 @@ template <typename U, int kRows, int kRegisters>
         sum[r][v] = multiply_add<U>(sum[r][v], a_step, b_step[v]);
       }
     }
+  }
+  if constexpr (kRegisters * kRegisterLanes % kLanes == 0) {
+    if (t.result.c != nullptr) return write_tile(t.result, sum);
   }
   if (t.streams) {
 #pragma GCC unroll 6

@@ -127,6 +127,17 @@ TRIREME_INLINE void prefetch_result(const MatmulArgs& args, const ProductBlock& 
   }
 }
 
+// Where write_tile writes what write_result would.
+TRIREME_INLINE TileResult result_of(const MatmulArgs& args, const ProductBlock& group,
+                                    const float* bias) {
+  TileResult result{args.c.row<bf16>(group.row) + group.col, args.c.stride, bias};
+  if (args.residual_MN) {
+    result.residual = args.residual_MN.row<const bf16>(group.row) + group.col;
+    result.residual_stride = args.residual_MN.stride;
+  }
+  return result;
+}
+
 // Multiplies a group of at most kGroupRows rows by one panel.
 template <typename T, typename Patches>
 void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, int64_t panel,
@@ -139,6 +150,7 @@ void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, in
   const bool is_last = group.k_begin + group.k_count == k;
   const bool is_whole = is_first && is_last;
   const bool in_c = sums_in_c(args) && group.cols % kLanes == 0;
+  const float* const bias = args.bias_N ? ws.bias + panel_col : nullptr;
 
   TileProduct t;
   t.a = a.data;
@@ -167,7 +179,11 @@ void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, in
                                                     .c_stride = t.c_stride,
                                                     .accumulate = t.accumulate});
   } else {
+    const bool writes_result = is_last && !in_c && args.c.dtype == DType::BF16 &&
+                               group.cols % kLanes == 0 && a.odd == nullptr;
+    if (writes_result) t.result = result_of(args, group, bias);
     tile_product_for<U>(group.rows, group.cols)(t);
+    if (writes_result) return;
   }
   if (a.odd != nullptr) {  // never in the form TN
     uint32_t last[kGroupRows];
@@ -180,7 +196,7 @@ void Product<T, Patches>::multiply_group(const Block& rows, const RowsOfA& a, in
     tile_product_for<U>(group.rows, group.cols)(t);
   }
   if (!is_last || in_c) return;
-  write_result(args, group, t.c, t.c_stride, args.bias_N ? ws.bias + panel_col : nullptr);
+  write_result(args, group, t.c, t.c_stride, bias);
 }
 
 // The panel stays in the L1 cache while all groups are multiplied by it.

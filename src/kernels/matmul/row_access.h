@@ -44,6 +44,16 @@ TRIREME_INLINE void store_row(bf16* p, F32x16 x, int64_t valid) {
 #endif
 }
 
+// Stores 2 kLanes elements.
+TRIREME_INLINE void store_pair(bf16* p, F32x16 x, F32x16 y) {
+#if defined(__AVX512BF16__)
+  _mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh(y.v, x.v));
+#else
+  store_row(p, x, kLanes);
+  store_row(p + kLanes, y, kLanes);
+#endif
+}
+
 TRIREME_INLINE void store_row(f16* p, F32x16 x, int64_t valid) {
   if (valid >= kLanes) {
     store(p, x);
