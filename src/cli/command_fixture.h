@@ -11,6 +11,8 @@
 
 #include "cli/app.h"
 #include "cli/repository.h"
+#include "compile/stage_cost.h"
+#include "schema/hardware.h"
 
 namespace trireme {
 
@@ -40,7 +42,7 @@ class CommandTest : public testing::Test {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     std::filesystem::current_path(folder_);
-    std::filesystem::copy_file(root_ / "configs" / "tiny-gpt2.toml", "tiny.toml");
+    write_tiny_run();
     {
       std::ofstream text("text.txt");
       for (int line = 0; line < 400; ++line) text << "Once there was line " << line << ".\n";
@@ -56,6 +58,21 @@ class CommandTest : public testing::Test {
     const CommandAnswer answer = answer_of(args);
     EXPECT_EQ(answer.exit_code, 0) << answer.err;
     return answer.out;
+  }
+
+  // The run has a hardware file, because measuring the kernels takes longer than its steps.
+  void write_tiny_run() const {
+    std::ofstream("machine.toml") << to_toml(nominal_hardware());
+    std::ifstream from(root_ / "configs" / "tiny-gpt2.toml");
+    std::ofstream to("tiny.toml");
+    int num_added = 0;
+    for (std::string line; std::getline(from, line);) {
+      to << line << "\n";
+      if (line != "[run]") continue;
+      to << "hardware = \"machine.toml\"\n";
+      ++num_added;
+    }
+    ASSERT_EQ(num_added, 1);
   }
 
   std::filesystem::path folder_, before_, root_;

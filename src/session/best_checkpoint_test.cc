@@ -79,6 +79,7 @@ class BestCheckpoint : public SessionTest {
                                   .out_dir = (root_ / folder).string(),
                                   .resume = resume,
                                   .host = host,
+                                  .hardware = hardware_,
                                   .stop_signals = no_signals,
                                   .observers = {&observer}});
     EXPECT_TRUE(outcome.result.ok()) << outcome.result.error().message;

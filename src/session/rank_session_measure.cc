@@ -45,17 +45,19 @@ void RankSession::keep_measured() const {
 
 // Ranks with cores of their own measure their kernels at the same time, because they share the
 // memory. Of ranks that share cores only rank 0 measures, while the others wait, and its rates are
-// shared out. Hosts are taken to be alike. All ranks measure the links together.
+// shared out. Hosts are taken to be alike. All ranks measure the links together. If all of them
+// have a hardware file (run.hardware), neither kernels nor offloading are measured, because the
+// file states their rates. The peaks and the calls are always measured.
 void RankSession::measure_machine() {
   if (take_measured()) return;
   std::unique_ptr<SlowNote> note = note_if_slow("measuring this machine");
   Group& world = world_.group();
   const double on_host = ranks_on_host(plan_, options_.host);
   const double threads = on_host * plan_.num_threads, cores = options_.host.num_cores;
-  // If the ranks of one host share cores, all ranks make the calls of those that do.
-  int64_t shares_cores = threads > cores ? 1 : 0;
-  world.all_reduce({&shares_cores, DType::I64, Shape{1}}, ReduceOp::Max);
-  const bool is_crowded = shares_cores != 0;
+  // If the ranks of one host share cores or lack the file, all ranks make the calls of those.
+  int64_t votes[] = {threads > cores ? 1 : 0, options_.hardware ? 0 : 1};
+  world.all_reduce({votes, DType::I64, Shape{2}}, ReduceOp::Max);
+  const bool is_crowded = votes[0] != 0, lacks_file = votes[1] != 0;
   if (!is_crowded || is_first()) {
     Stream& stream = engine_.ctx().stream;
     const auto together = [&] {
@@ -63,8 +65,10 @@ void RankSession::measure_machine() {
     };
     together();
     measured_.peaks = measure_compute_ceilings(stream, choice_.isa);
-    measured_.kernels = measure_run_kernels(*choice_.kernels, stream, kernel_sizes(plan_),
-                                            measured_.peaks, together);
+    if (lacks_file) {
+      measured_.kernels = measure_run_kernels(*choice_.kernels, stream, kernel_sizes(plan_),
+                                              measured_.peaks, together);
+    }
   }
   if (is_crowded) {
     world.barrier();
@@ -76,7 +80,8 @@ void RankSession::measure_machine() {
   measured_.peaks.bf16_flops_per_s *= share * plan_.num_ranks();
   measured_.kernels.memory_bytes_per_s *= share;
   measured_.kernels.matmul_bytes_per_s *= share;
-  if (is_first() && plan_.config.memory.offload != OffloadChoice::None) {
+  const bool offloads = plan_.config.memory.offload != OffloadChoice::None;
+  if (is_first() && offloads && lacks_file) {
     measured_.offload = measure_offload(offload_folder(), offload_bytes(plan_), *choice_.kernels,
                                         engine_.ctx().stream);
   }

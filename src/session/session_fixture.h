@@ -7,12 +7,14 @@
 #include <atomic>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "base/json_text.h"
+#include "compile/stage_cost.h"
 #include "session/session.h"
 
 namespace trireme {
@@ -62,6 +64,7 @@ class SessionTest : public testing::Test {
                                                       .resume = resume,
                                                       .resume_path = checkpoint,
                                                       .host = host,
+                                                      .hardware = hardware_,
                                                       .stop_signals = no_signals,
                                                       .observers = {&reports},
                                                       .open_input = open_input});
@@ -127,6 +130,7 @@ class SessionTest : public testing::Test {
                                                 .out_dir = path(folder),
                                                 .resume = resume,
                                                 .host = host,
+                                                .hardware = hardware_,
                                                 .stop_signals = no_signals,
                                                 .observers = observers});
     return {std::move(result), messages.text};
@@ -134,6 +138,8 @@ class SessionTest : public testing::Test {
   std::string path(const std::string& name) const { return (root_ / name).string(); }
 
   std::filesystem::path root_;
+  // Runs get a hardware file, because measuring the kernels takes longer than their steps.
+  std::optional<Hardware> hardware_ = nominal_hardware();
 };
 
 }  // namespace trireme

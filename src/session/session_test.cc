@@ -248,6 +248,7 @@ TEST_F(Session, SamplesThatNoRankCanWriteAreTold) {
 
 // The layers of each rank call the other rank; the cost of such a call is measured before step 1.
 TEST_F(Session, APredictionPaysForCallsBetweenRanks) {
+  hardware_ = std::nullopt;
   for (const int tp : {1, 2}) {
     RunConfig config = tiny_run(ComputeChoice::Fp32, 2);
     config.parallel.tp = tp;
@@ -261,7 +262,22 @@ TEST_F(Session, APredictionPaysForCallsBetweenRanks) {
   }
 }
 
-// The last good checkpoint stays, and the run ends with an error that says what to change.
+// The times are predicted by the file if there is one. The MFU is always of a measured peak.
+TEST_F(Session, ARunMeasuresItsKernelsOnlyWithoutAHardwareFile) {
+  for (const bool has_file : {true, false}) {
+    if (!has_file) hardware_ = std::nullopt;
+    const std::string folder = has_file ? "file" : "measured";
+    RunConfig config = tiny_run(ComputeChoice::Fp32, 2);
+    config.parallel.dp = 2;
+    ASSERT_TRUE(outcome_of(config, folder).result.ok());
+    const auto summary = parse_json(text_of(folder + "/summary.json"));
+    const std::string measured = "this machine, measured at the start";
+    EXPECT_EQ(summary.at("hardware") == measured, !has_file) << summary.at("hardware");
+    EXPECT_GT(summary.at("mfu"), 0.0);
+    EXPECT_GT(summary.at("step_s_predicted"), 0.0);
+  }
+}
+
 // The value does not depend on how the micro-batches are spread, and the training not on the value.
 TEST_F(Session, TheNoiseScaleIsToldWhenItIsDueAndIsThatOfOneRank) {
   RunConfig config = tiny_run(ComputeChoice::Fp32, 5);
@@ -322,6 +338,7 @@ TEST_F(Session, ANoiseScaleWithoutASmallerBatchIsRefused) {
   expect_refused("model.aux_loss = 0");
 }
 
+// The last good checkpoint stays, and the run ends with an error that says what to change.
 TEST_F(Session, ADivergedRunEndsAndPushesOutNoGoodCheckpoint) {
   RunConfig config = half_done("run");
   config.optim.lr = 1e30;

@@ -130,6 +130,7 @@ TEST_F(StoreSession, HasTheBitsOfALocalFileWhileTheFoldersOfTheStoreDieOneByOne)
   const Result<SessionResult> result = run_session({.config = run_on("store://test/train.tok"),
                                                     .out_dir = path("stored"),
                                                     .host = host,
+                                                    .hardware = hardware_,
                                                     .stop_signals = no_signals,
                                                     .observers = {&dying},
                                                     .open_input = inputs_of(store)});

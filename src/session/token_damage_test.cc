@@ -53,6 +53,7 @@ class TokenDamage : public SessionTest {
     const Result<SessionResult> result = run_session({.config = config,
                                                       .out_dir = (root_ / "run").string(),
                                                       .host = host,
+                                                      .hardware = hardware_,
                                                       .stop_signals = no_signals,
                                                       .observers = {&observer}});
     EXPECT_FALSE(result.ok());

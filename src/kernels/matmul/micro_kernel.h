@@ -38,7 +38,8 @@ using ComputeType = std::conditional_t<std::is_same_v<T, bf16> && kBf16Pairs, bf
 template <typename U>
 constexpr int64_t kStepElements = sizeof(float) / sizeof(U);
 
-// Where complete sums go. Bias and residual are added if they are present.
+// The place of complete sums in a bf16 result. The bias and the residual are added if they are
+// present. The residual may be the result itself, because each row is read before it is written.
 struct TileResult {
   bf16* c = nullptr;  // null: the sums stay in TileProduct::c
   int64_t c_stride = 0;
@@ -58,7 +59,9 @@ struct TileProduct {
   int64_t num_steps = 0;
   bool accumulate = false;  // false: c counts as zero and is not read
   bool streams = false;     // c is written past the caches; its rows are 64-byte aligned
-  TileResult result = {};   // present: it is written instead of c, and only in whole vectors
+  // If result.c is set, the result is written there and c is not. The columns are then whole
+  // vectors of kLanes.
+  TileResult result = {};
 };
 
 #if defined(__AVX512F__)

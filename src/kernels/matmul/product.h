@@ -116,7 +116,7 @@ TRIREME_INLINE void prefetch_next_sums(const float* c, int64_t stride) {
 
 constexpr int64_t kLeastStepsAhead = 64;  // a shorter product ends before lines arrive
 
-// Prefetches what write_result reads and writes, while the group is multiplied.
+// Prefetches the place of the result, while the group is multiplied.
 TRIREME_INLINE void prefetch_result(const MatmulArgs& args, const ProductBlock& group) {
   const int64_t bytes = size_of(args.c.dtype);
   const char* c =
@@ -127,7 +127,7 @@ TRIREME_INLINE void prefetch_result(const MatmulArgs& args, const ProductBlock& 
   }
 }
 
-// Where write_tile writes what write_result would.
+// Returns where write_tile writes the result of the group. The bits are those of write_result.
 TRIREME_INLINE TileResult result_of(const MatmulArgs& args, const ProductBlock& group,
                                     const float* bias) {
   TileResult result{args.c.row<bf16>(group.row) + group.col, args.c.stride, bias};

@@ -25,8 +25,9 @@ TRIREME_INLINE const int8_t* bytes_of_row(const QuantizedMatrix& w, int64_t row)
   return static_cast<const int8_t*>(w.q_FC.data) + row * w.q_FC.stride;
 }
 
-// Writes a row of w times kRows rows of x to `sums`: four chains for each, two for one block and
-// two for the next. A byte times its scale is exact in fp32. Rows of w follow each other in memory.
+// Writes a row of w times kRows rows of x to `sums`: each of them has four chains. Even blocks use
+// the first two, odd blocks the last two, and the blocks after the last four the first two. A byte
+// times its scale is exact in fp32. Rows of w follow each other in memory.
 template <int kRows>
 TRIREME_INLINE void dot_rows(const int8_t* q_C, const float* scale_B, int64_t num_blocks,
                              const float* x_TC, int64_t C, float* sums) {
@@ -36,15 +37,15 @@ TRIREME_INLINE void dot_rows(const int8_t* q_C, const float* scale_B, int64_t nu
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) chain[t][i] = zeros();
   }
-  const auto add = [&](int64_t block, int i) TRIREME_INLINE_LAMBDA {
+  const auto add = [&](int64_t block, int first_chain) TRIREME_INLINE_LAMBDA {
     const int64_t c = block * kScaleBlock;
     const F32x16 scale = broadcast(scale_B[block]);
     const F32x16 low = load_int8(q_C + c) * scale, high = load_int8(q_C + c + kLanes) * scale;
 #pragma GCC unroll 4
     for (int t = 0; t < kRows; ++t) {
       const float* const x = x_TC + t * C + c;
-      chain[t][i] = fma(low, load(x), chain[t][i]);
-      chain[t][i + 1] = fma(high, load(x + kLanes), chain[t][i + 1]);
+      chain[t][first_chain] = fma(low, load(x), chain[t][first_chain]);
+      chain[t][first_chain + 1] = fma(high, load(x + kLanes), chain[t][first_chain + 1]);
     }
   };
   int64_t block = 0;
@@ -52,7 +53,7 @@ TRIREME_INLINE void dot_rows(const int8_t* q_C, const float* scale_B, int64_t nu
     __builtin_prefetch(q_C + block * kScaleBlock + kBytesAhead);
     __builtin_prefetch(q_C + block * kScaleBlock + kBytesAhead + 64);
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) add(block + i, i % 2 * 2);
+    for (int i = 0; i < 4; ++i) add(block + i, 2 * (i % 2));
   }
   for (; block < num_blocks; ++block) add(block, 0);
 #pragma GCC unroll 4

@@ -44,7 +44,7 @@ TRIREME_INLINE void store_row(bf16* p, F32x16 x, int64_t valid) {
 #endif
 }
 
-// Stores 2 kLanes elements.
+// Stores the kLanes elements of x, and those of y behind them.
 TRIREME_INLINE void store_pair(bf16* p, F32x16 x, F32x16 y) {
 #if defined(__AVX512BF16__)
   _mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh(y.v, x.v));
