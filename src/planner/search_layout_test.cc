@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
-#include <vector>
 
 #include "base/units.h"
 #include "compile/compile_plan.h"
@@ -47,8 +46,12 @@ Hardware with_other_device(Hardware hardware, int64_t ranks_per_node = 2) {
 
 // Brute force finds the same layout for every limit between two of these corners, so each corner is
 // tested exactly and with one byte less. Every layout is planned once, and its bounds are checked.
-void expect_found_in_every_memory(const std::vector<Case>& cases) {
-  for (const Case& c : cases) {
+TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemoryAndKeepsItsBounds) {
+  for (const Case& c :
+       {Case{ModelFamily::Gpt2, 4, 1}, Case{ModelFamily::Gpt2, 4, 4},
+        Case{ModelFamily::Llama, 5, 3}, Case{ModelFamily::Moe, 2, 4},
+        Case{ModelFamily::Moe, 4, 2, 1}, Case{ModelFamily::Llama, 5, 3, 0, 2},
+        Case{ModelFamily::Llama, 5, 3, 0, 1}, Case{ModelFamily::Gpt2, 2, 4, 0, 1, 1}}) {
     RunConfig config = small_run(c.family, c.layers);
     config.model.dense_layers = c.dense_layers;
     config.model.d_model = 256;  // gives every matrix several blocks of the norm
@@ -72,21 +75,6 @@ void expect_found_in_every_memory(const std::vector<Case>& cases) {
     EXPECT_EQ(none.error().kind, ErrorKind::Infeasible);
     EXPECT_NE(none.error().message.find("memory"), std::string::npos) << none.error().message;
   }
-}
-
-TEST(SearchLayout, FindsWhatBruteForceFindsInEveryMemoryAndKeepsItsBounds) {
-  expect_found_in_every_memory({{ModelFamily::Gpt2, 4, 1},
-                                {ModelFamily::Gpt2, 4, 4},
-                                {ModelFamily::Llama, 5, 3},
-                                {ModelFamily::Moe, 4, 2, 1},
-                                {ModelFamily::Llama, 5, 3, 0, 1}});
-}
-
-// `make test-all` runs it.
-TEST(SearchLayoutInFull, DISABLED_FindsWhatBruteForceFindsInEveryMemory) {
-  expect_found_in_every_memory({{ModelFamily::Moe, 2, 4},
-                                {ModelFamily::Llama, 5, 3, 0, 2},
-                                {ModelFamily::Gpt2, 2, 4, 0, 1, 1}});
 }
 
 // Orders, buckets, prefetch and memory.offload on a mesh that crosses the nodes.

@@ -148,12 +148,12 @@ void expect_laws_of_rules(uint64_t first, uint64_t count, double least_accepted)
   EXPECT_GE(double(num_accepted), least_accepted * double(count)) << "too few runs are accepted";
 }
 
-TEST(Rules, WhatValidationAcceptsHasAPlanOfAThousandRandomRuns) {
-  expect_laws_of_rules(0, 1000, 0.2);
+TEST(Rules, WhatValidationAcceptsHasAPlanOfTwoThousandRandomRuns) {
+  expect_laws_of_rules(0, 2000, 0.2);
 }
 
 TEST(RulesInFull, WhatValidationAcceptsHasAPlanOfTenThousandRandomRuns) {
-  expect_laws_of_rules(1000, 9000, 0.2);
+  expect_laws_of_rules(2000, 8000, 0.2);
 }
 
 class RulesOfCommands : public testing::Test {
