@@ -1,33 +1,13 @@
 #pragma once
 
 // One row of a times the rows of b (NT), as generation needs it for every token, for *_cpu.cc files
-// only. Reading b takes the time, so nothing of it is packed: blocks of b are transposed in
-// registers and multiplied there. Every sum is made as the product of several rows makes it, so its
-// bits are those that the row has beside others.
+// only. Reading b takes the time, so nothing of it is packed (row_chains.h).
 
 #include "kernels/matmul/product_block.h"
+#include "kernels/matmul/row_chains.h"
 
 namespace trireme::TRIREME_ISA {
 namespace {
-
-constexpr int64_t kRowLinesAhead = 2;  // of a row of b, that are prefetched into the L1 cache
-// Columns whose sums run at the same time. One multiply-add of a chain waits for the one before.
-constexpr int64_t kRowCols = kRegisterLanes == 16 ? 16 : 32;
-
-// Tile registers add two sums of each chunk of 32 bf16, of its even and of its odd elements. Vector
-// registers do the same in fp32: one block of 16 rows of b is one chunk.
-#if defined(__AMX_BF16__)
-template <typename T>
-constexpr bool kInChunks = std::is_same_v<T, bf16>;
-#else
-template <typename T>
-constexpr bool kInChunks = false;
-#endif
-
-// The type that a row is multiplied in.
-template <typename T>
-using RowType = std::conditional_t<kInChunks<T>, float, ComputeType<T>>;
-
 // Products of bf16 in tile registers take denormals as zeros and make none. So does this thread
 // while an active object lives.
 class WithoutDenormals {
@@ -63,112 +43,6 @@ void fill_row_steps(const T* a_K, int64_t k, uint32_t* steps) {
   }
 }
 
-// The elements of a dword that is loaded and transposed. bf16 is loaded in pairs even if each half
-// is widened afterwards.
-template <typename T>
-using LoadedDword = std::conditional_t<std::is_same_v<T, bf16>, bf16, float>;
-
-// Adds the products of a row of a, from `a` on, and one transposed dword of each of kRegisterLanes
-// rows of b. has_second: a pair of bf16 has a second element, too.
-template <typename T>
-TRIREME_INLINE Register add_dword(Register sum, const char* a, IntVector b,
-                                  [[maybe_unused]] bool has_second) {
-  if constexpr (std::is_same_v<LoadedDword<T>, RowType<T>>) {
-    return multiply_add<RowType<T>>(sum, broadcast_dword(a), Register(b));
-  } else {
-    sum = multiply_add<float>(sum, broadcast_dword(a), widened_low_halves(b));
-    if (!has_second) return sum;
-    return multiply_add<float>(sum, broadcast_dword(a + sizeof(float)), widened_high_halves(b));
-  }
-}
-
-// Adds the products of a block of kRegisterLanes rows of b to the sums of their columns. kIsWhole:
-// all of these rows have a whole block; `cols` and `left` are not read. Otherwise only the first
-// `cols` rows exist, with `left` elements from here to their end.
-template <bool kIsWhole, typename T>
-TRIREME_INLINE Register add_block(Register sum, const T* b, int64_t stride, int64_t cols,
-                                  int64_t left, const uint32_t* steps) {
-  using Dword = LoadedDword<T>;
-  constexpr int64_t kElements = kStepElements<Dword>;
-  constexpr int64_t kAll = kRegisterLanes * kElements;
-  constexpr int64_t kBytesOfA = kElements / kStepElements<RowType<T>> * int64_t(sizeof(float));
-  IntVector rows[kRegisterLanes];
-#pragma GCC unroll 16
-  for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {
-    rows[lane] = kIsWhole || lane < cols
-                     ? load_steps<Dword>(b + lane * stride, kIsWhole ? kAll : left)
-                     : zero_ints();
-  }
-  transpose_lanes(rows);
-  const char* const a = reinterpret_cast<const char*>(steps);
-  const int64_t num_dwords =
-      kIsWhole ? kRegisterLanes : std::min(kRegisterLanes, num_steps_of(left, kElements));
-  if constexpr (kInChunks<T>) {
-    Register even = zero_register(), odd = zero_register();
-#pragma GCC unroll 16
-    for (int64_t i = 0; i < num_dwords; ++i) {
-      const char* const pair = a + i * kBytesOfA;
-      even = multiply_add<float>(even, broadcast_dword(pair), widened_low_halves(rows[i]));
-      odd = multiply_add<float>(odd, broadcast_dword(pair + sizeof(float)),
-                                widened_high_halves(rows[i]));
-    }
-    if (num_dwords < kRegisterLanes) {  // tiles add zeros beyond k, too: -0 becomes 0
-      even = even + zero_register();
-      odd = odd + zero_register();
-    }
-    return sum + (even + odd);
-  }
-#pragma GCC unroll 16
-  for (int64_t i = 0; i < num_dwords; ++i) {
-    sum = add_dword<T>(sum, a + i * kBytesOfA, rows[i], kIsWhole || i * kElements + 1 < left);
-  }
-  return sum;
-}
-
-// Prefetches the element `at` of each of kRegisterLanes rows. Beyond the end of these rows lie the
-// next ones, which the next columns need.
-template <typename T>
-TRIREME_INLINE void prefetch_rows(const T* b, int64_t stride, int64_t at, int64_t k) {
-  const T* const element = at < k ? b + at : b + kRegisterLanes * stride + (at - k);
-#pragma GCC unroll 16
-  for (int64_t lane = 0; lane < kRegisterLanes; ++lane) __builtin_prefetch(element + lane * stride);
-}
-
-// Writes the sums of `cols` columns, at most kRowCols: those of the first rows of b. As many bytes
-// as these rows have are prefetched from `later` on into the L2 cache: a Zen 4 reads memory fast
-// only in its order (docs/performance.md).
-template <typename T>
-TRIREME_INLINE void row_sums(const T* b, int64_t stride, int64_t cols, int64_t k,
-                             const uint32_t* steps, const T* later, float* sums) {
-  constexpr int64_t kBlock = kRegisterLanes * kStepElements<LoadedDword<T>>;  // elements of a row
-  constexpr int64_t kLine = 64 / int64_t(sizeof(T));
-  constexpr int64_t kChains = kRowCols / kRegisterLanes;
-  Register sum[kChains];
-#pragma GCC unroll 4
-  for (int64_t i = 0; i < kChains; ++i) sum[i] = zero_register();
-  for (int64_t done = 0; done < k; done += kBlock) {
-    const uint32_t* const a = steps + done / kStepElements<RowType<T>>;
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < kChains; ++i, later += kRegisterLanes * kBlock) {
-#pragma GCC unroll 16
-      for (int64_t at = 0; at < kRegisterLanes * kBlock; at += kLine) {
-        __builtin_prefetch(later + at, 0, 2);
-      }
-      const int64_t first = i * kRegisterLanes;
-      const T* const rows = b + first * stride;
-      if (done % kLine == 0) prefetch_rows(rows, stride, done + kRowLinesAhead * kLine, k);
-      sum[i] = cols >= first + kRegisterLanes && k - done >= kBlock
-                   ? add_block<true>(sum[i], rows + done, stride, cols, kBlock, a)
-                   : add_block<false>(sum[i], rows + done, stride, cols - first, k - done, a);
-    }
-  }
-#pragma GCC unroll 4
-  for (int64_t i = 0; i < kChains; ++i) {
-    asm volatile("" : "+v"(sum[i]));  // no sum moves behind the end of WithoutDenormals
-    store_register(sums + i * kRegisterLanes, sum[i]);
-  }
-}
-
 // `cols_later`: from the columns of a tile to those that its thread is likely to take next.
 template <typename T>
 void multiply_row_columns(const MatmulArgs& args, int64_t k, const uint32_t* steps, int64_t begin,
@@ -184,8 +58,8 @@ void multiply_row_columns(const MatmulArgs& args, int64_t k, const uint32_t* ste
     alignas(64) float sums[kRowCols], bias[kRowCols];
     {
       const WithoutDenormals mode(kInChunks<T>);
-      row_sums(args.b.row<const T>(col), args.b.stride, block.cols, k, steps,
-               args.b.row<const T>(col + cols_later), sums);
+      row_sums<T>({args.b.row<const T>(col), args.b.stride, block.cols, k}, steps,
+                  args.b.row<const T>(col + cols_later), sums);
     }
     if (args.bias_N) widen_bias<T>(args, block, bias);
     write_result(args, block, sums, kRowCols, args.bias_N ? bias : nullptr);
