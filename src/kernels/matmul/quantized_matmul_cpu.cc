@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <type_traits>
 
 #include "kernels/kernels_cpu.h"
+#include "kernels/matmul/row_access.h"
 #include "kernels/tiles.h"
 
 namespace trireme::TRIREME_ISA {
@@ -14,38 +16,33 @@ struct Widened {
   float* scale_B;
 };
 
+// Writes whole vectors.
 template <typename T>
 TRIREME_INLINE void widen_row(const T* from, int64_t count, float* to) {
-  for_each_vector(count, [&](int64_t i, auto lanes) TRIREME_INLINE_LAMBDA {
-    store(to + i, load(from + i, lanes), lanes);
-  });
+  for (int64_t i = 0; i < count; i += kLanes) store(to + i, load_row(from + i, count - i));
 }
 
 TRIREME_INLINE const int8_t* bytes_of_row(const QuantizedMatrix& w, int64_t row) {
   return static_cast<const int8_t*>(w.q_FC.data) + row * w.q_FC.stride;
 }
 
-// Writes a row of w times kRows rows of x to `sums`: each of them has four chains. Even blocks use
-// the first two, odd blocks the last two, and the blocks after the last four the first two. A byte
-// times its scale is exact in fp32. Rows of w follow each other in memory.
+// Writes a row of w times kRows rows of x to `sums`. A block of bytes is multiplied as it is, and
+// its sums are then scaled and added to a chain. Rows of w follow each other in memory.
 template <int kRows>
 TRIREME_INLINE void dot_rows(const int8_t* q_C, const float* scale_B, int64_t num_blocks,
                              const float* x_TC, int64_t C, float* sums) {
-  F32x16 chain[kRows][4];
+  static_assert(kScaleBlock == 2 * kLanes);
+  F32x16 chain[kRows];
 #pragma GCC unroll 4
-  for (int t = 0; t < kRows; ++t) {
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) chain[t][i] = zeros();
-  }
-  const auto add = [&](int64_t block, int first_chain) TRIREME_INLINE_LAMBDA {
+  for (int t = 0; t < kRows; ++t) chain[t] = zeros();
+  const auto add = [&](int64_t block) TRIREME_INLINE_LAMBDA {
     const int64_t c = block * kScaleBlock;
     const F32x16 scale = broadcast(scale_B[block]);
-    const F32x16 low = load_int8(q_C + c) * scale, high = load_int8(q_C + c + kLanes) * scale;
+    const F32x16 low = load_int8(q_C + c), high = load_int8(q_C + c + kLanes);
 #pragma GCC unroll 4
     for (int t = 0; t < kRows; ++t) {
       const float* const x = x_TC + t * C + c;
-      chain[t][first_chain] = fma(low, load(x), chain[t][first_chain]);
-      chain[t][first_chain + 1] = fma(high, load(x + kLanes), chain[t][first_chain + 1]);
+      chain[t] = fma(fma(high, load(x + kLanes), low * load(x)), scale, chain[t]);
     }
   };
   int64_t block = 0;
@@ -53,37 +50,49 @@ TRIREME_INLINE void dot_rows(const int8_t* q_C, const float* scale_B, int64_t nu
     __builtin_prefetch(q_C + block * kScaleBlock + kBytesAhead);
     __builtin_prefetch(q_C + block * kScaleBlock + kBytesAhead + 64);
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) add(block + i, 2 * (i % 2));
+    for (int i = 0; i < 4; ++i) add(block + i);
   }
-  for (; block < num_blocks; ++block) add(block, 0);
+  for (; block < num_blocks; ++block) add(block);
 #pragma GCC unroll 4
-  for (int t = 0; t < kRows; ++t) {
-    sums[t] = reduce_sum((chain[t][0] + chain[t][1]) + (chain[t][2] + chain[t][3]));
+  for (int t = 0; t < kRows; ++t) sums[t] = reduce_sum(chain[t]);
+}
+
+// Writes `count` columns of y, at most kLanes.
+template <typename T, typename Y>
+TRIREME_INLINE void write_sums(const QuantizedMatmulArgs& args, int64_t f, int64_t count,
+                               const float* sums_TF) {
+  for (int64_t t = 0; t < args.x_TC.rows; ++t) {
+    F32x16 sum = load(sums_TF + t * kLanes);
+    if (args.bias_F) sum = sum + load_row(static_cast<const T*>(args.bias_F.data) + f, count);
+    if (args.residual_TF) sum = sum + load_row(args.residual_TF.row<const Y>(t) + f, count);
+    Y* const y = args.y_TF.row<Y>(t) + f;
+    count == kLanes ? store(y, sum) : store(y, sum, FirstLanes{count});
   }
 }
 
-template <typename T, typename Y>
-TRIREME_INLINE void write_sum(const QuantizedMatmulArgs& args, int64_t t, int64_t f, float sum) {
-  if (args.bias_F) sum += load_scalar(static_cast<const T*>(args.bias_F.data) + f);
-  if (args.residual_TF) sum += load_scalar(args.residual_TF.row<Y>(t) + f);
-  store(args.y_TF.row<Y>(t) + f, broadcast(sum), FirstLanes{1});
+// Writes the products of a row of w and all rows of x to a column of sums_TF.
+TRIREME_INLINE void multiply_row(const QuantizedMatmulArgs& args, int64_t f, const Widened& widened,
+                                 float* sums_TF) {
+  const int64_t num_rows = args.x_TC.rows, C = args.x_TC.cols, B = args.w.scale_FB.cols;
+  widen_row(args.w.scale_FB.row<f16>(f), B, widened.scale_B);
+  const auto multiply = [&]<int kRows>(int64_t first, std::integral_constant<int, kRows>) {
+    float sums[kRows];
+    dot_rows<kRows>(bytes_of_row(args.w, f), widened.scale_B, B, widened.x_TC + first * C, C, sums);
+    for (int64_t t = 0; t < kRows; ++t) sums_TF[(first + t) * kLanes] = sums[t];
+  };
+  int64_t t = 0;
+  for (; t + 4 <= num_rows; t += 4) multiply(t, std::integral_constant<int, 4>());
+  for (; t < num_rows; ++t) multiply(t, std::integral_constant<int, 1>());
 }
 
 template <typename T, typename Y>
 void multiply_rows(const QuantizedMatmulArgs& args, int64_t begin, int64_t end,
                    const Widened& widened) {
-  const int64_t num_rows = args.x_TC.rows, C = args.x_TC.cols, B = args.w.scale_FB.cols;
-  for (int64_t f = begin; f < end; ++f) {
-    widen_row(args.w.scale_FB.row<f16>(f), B, widened.scale_B);
-    const auto multiply = [&]<int kRows>(int64_t first, std::integral_constant<int, kRows>) {
-      float sums[kRows];
-      dot_rows<kRows>(bytes_of_row(args.w, f), widened.scale_B, B, widened.x_TC + first * C, C,
-                      sums);
-      for (int64_t t = 0; t < kRows; ++t) write_sum<T, Y>(args, first + t, f, sums[t]);
-    };
-    int64_t t = 0;
-    for (; t + 4 <= num_rows; t += 4) multiply(t, std::integral_constant<int, 4>());
-    for (; t < num_rows; ++t) multiply(t, std::integral_constant<int, 1>());
+  alignas(64) float sums_TF[QuantizedMatmulArgs::kFewRows * kLanes] = {};
+  for (int64_t first = begin; first < end; first += kLanes) {
+    const int64_t count = std::min(kLanes, end - first);
+    for (int64_t f = 0; f < count; ++f) multiply_row(args, first + f, widened, sums_TF + f);
+    write_sums<T, Y>(args, first, count, sums_TF);
   }
 }
 
@@ -92,7 +101,7 @@ void multiply_few(Stream& stream, const QuantizedMatmulArgs& args) {
   const int64_t num_rows = args.x_TC.rows, C = args.x_TC.cols;
   float* const x_TC = reinterpret_cast<float*>(stream.workspace(0));
   for (int64_t t = 0; t < num_rows; ++t) widen_row(args.x_TC.row<T>(t), C, x_TC + t * C);
-  const int64_t grain = kRowTileBytes / C > 1 ? kRowTileBytes / C : 1;
+  const int64_t grain = std::max<int64_t>(1, kRowTileBytes / C / kLanes) * kLanes;
   for_each_tile(stream, args.y_TF.cols, grain, [&](int64_t begin, int64_t end, int thread) {
     float* const own = reinterpret_cast<float*>(stream.workspace(thread));
     multiply_rows<T, Y>(args, begin, end, {x_TC, thread == 0 ? own + num_rows * C : own});
@@ -118,7 +127,7 @@ void unpack(Stream& stream, const QuantizedMatmulArgs& args) {
 
 void quantized_matmul(Stream& stream, const QuantizedMatmulArgs& args) {
   check_quantized_matmul(args);
-  const int64_t floats = args.x_TC.rows * args.x_TC.cols + args.w.scale_FB.cols;
+  const int64_t floats = args.x_TC.rows * args.x_TC.cols + args.w.scale_FB.cols + kLanes;
   const bool is_few = args.x_TC.rows <= QuantizedMatmulArgs::kFewRows;
   TRIREME_CHECK(!is_few || floats * int64_t{sizeof(float)} <= kWorkspaceBytesPerThread,
                 "rows of x do not fit into the workspace");
