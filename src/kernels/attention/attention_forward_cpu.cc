@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention/attention_tile.h"
+#include "kernels/attention/row_attention.h"
 
 namespace trireme::TRIREME_ISA {
 namespace {
@@ -63,6 +63,8 @@ struct Forward {
   }
   ForwardState<U> start(const Block& block, std::byte* workspace) const;
   void attend(const Block& block, int64_t key, const ForwardState<U>& s) const;
+  void attend_alone(const Block& block, int64_t key, const ForwardState<U>& s) const;
+  void softmax_tile(const Group& group, const Block& block, const ForwardState<U>& s) const;
   void attend_group(const Group& group, const Block& block, LeftRows q,
                     const ForwardState<U>& s) const;
   template <int kVectors, bool kMasked>
@@ -173,10 +175,8 @@ void Forward<T>::softmax(const Group& group, const Block& block, const ForwardSt
 }
 
 template <typename T>
-void Forward<T>::attend_group(const Group& group, const Block& block, LeftRows q,
+void Forward<T>::softmax_tile(const Group& group, const Block& block,
                               const ForwardState<U>& s) const {
-  score_product<U>(q, group.count, s.k_panels, num_steps_of(shape.head_dim, kElements), 0,
-                   group.num_keys, s.scores);
   const bool whole = num_visible(group.query) - group.key >= kTile &&
                      first_key(block, group.query + group.count - 1) <= group.key;
   static_assert(kTileVectors == 4);
@@ -193,10 +193,39 @@ void Forward<T>::attend_group(const Group& group, const Block& block, LeftRows q
     default:
       whole ? softmax<4, false>(group, block, s) : softmax<4, true>(group, block, s);
   }
+}
+
+template <typename T>
+void Forward<T>::attend_group(const Group& group, const Block& block, LeftRows q,
+                              const ForwardState<U>& s) const {
+  score_product<U>(q, group.count, s.k_panels, num_steps_of(shape.head_dim, kElements), 0,
+                   group.num_keys, s.scores);
+  softmax_tile(group, block, s);
   const LeftRows p{reinterpret_cast<const char*>(s.probabilities), kTile * int64_t(sizeof(U))};
   value_product<U>(p, sizeof(float), group.count, s.v_panels, kTileSteps,
                    num_steps_of(group.num_keys, kElements), shape.out_dim(),
                    s.out + group.row * padded_dim(shape.out_dim()));
+}
+
+// The same for a block of one row. Its query sees the tile.
+template <typename T>
+void Forward<T>::attend_alone(const Block& block, int64_t key, const ForwardState<U>& s) const {
+  const Group group{block.head, 0,   block.first,
+                    1,          key, std::min(kTile, num_visible(block.first) - key)};
+  const MatrixRef& k_T_KD = args.k_T_KD;
+  const MatrixRef& v_T_KD = args.v_T_KD;
+  const int64_t row = block.sequence * shape.kv_len + key;
+  const T* k = k_T_KD.row<const T>(row) + block.kv_head * shape.head_dim;
+  const T* v = v_T_KD.row<const T>(row) + block.kv_head * shape.out_dim();
+  const T* q = args.q_T_HD.row<const T>(block.sequence * shape.q_len + block.first) +
+               block.head * shape.head_dim;
+  const LeftRows rows = left_rows(q, args.q_T_HD.stride, 1, shape.head_dim, s.q_copy);
+  prefetch_rows(v, v_T_KD.stride, group.num_keys, shape.out_dim());
+  row_scores(rows.data, k, k_T_KD.stride, group.num_keys, shape.head_dim, s.scores);
+  softmax_tile(group, block, s);
+  const int64_t num_next = std::min(kTile, num_visible(block.first) - key - kTile);
+  prefetch_rows(k + kTile * k_T_KD.stride, k_T_KD.stride, num_next, shape.head_dim);
+  row_values(s.probabilities, v, v_T_KD.stride, group.num_keys, shape.out_dim(), s.out);
 }
 
 template <typename T>
@@ -284,7 +313,10 @@ void Forward<T>::run_unit(int64_t unit, std::byte* workspace) const {
   block.first_tile = first_key(block, block.first) / kTile * kTile;
   const ForwardState<U> state = start(block, workspace);
   const int64_t end_key = num_visible(block.first + block.count - 1);
-  for (int64_t key = block.first_tile; key < end_key; key += kTile) attend(block, key, state);
+  const bool is_alone = block.num_heads * block.count == 1;
+  for (int64_t key = block.first_tile; key < end_key; key += kTile) {
+    is_alone ? attend_alone(block, key, state) : attend(block, key, state);
+  }
   finish(block, state);
 }
 

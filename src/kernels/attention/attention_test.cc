@@ -33,22 +33,26 @@ TEST(Attention, BitsOfAQueryDoNotDependOnTheOthers) {
   TestStream threads(2);
   for_every_case([&](const KernelTable& kernels, AttentionOperands& want, DType) {
     if (want.shape.num_sequences != 1 || !want.shape.causal) return;
-    AttentionOperands got = want;
+    const AttentionOperands start = want;
     kernels.attention_forward(threads.stream, want.forward());
     const int64_t before = want.shape.kv_len - want.shape.q_len;
-    for (int64_t first = 0, count = 1; first < want.shape.q_len; first += count, count += 2) {
-      AttentionForwardArgs part = got.forward();
-      part.shape.q_len = std::min(count, want.shape.q_len - first);
-      part.shape.kv_len = before + first + part.shape.q_len;
-      part.q_T_HD = rows_of(part.q_T_HD, first, part.shape.q_len);
-      part.out_T_HD = rows_of(part.out_T_HD, first, part.shape.q_len);
-      part.k_T_KD = rows_of(part.k_T_KD, 0, part.shape.kv_len);
-      part.v_T_KD = rows_of(part.v_T_KD, 0, part.shape.kv_len);
-      part.lse_HT = {};
-      kernels.attention_forward(threads.stream, part);
+    for (const int64_t growth : {0, 2}) {  // each query alone, and more and more of them
+      AttentionOperands got = start;
+      for (int64_t first = 0, count = 1; first < want.shape.q_len;
+           first += count, count += growth) {
+        AttentionForwardArgs part = got.forward();
+        part.shape.q_len = std::min(count, want.shape.q_len - first);
+        part.shape.kv_len = before + first + part.shape.q_len;
+        part.q_T_HD = rows_of(part.q_T_HD, first, part.shape.q_len);
+        part.out_T_HD = rows_of(part.out_T_HD, first, part.shape.q_len);
+        part.k_T_KD = rows_of(part.k_T_KD, 0, part.shape.kv_len);
+        part.v_T_KD = rows_of(part.v_T_KD, 0, part.shape.kv_len);
+        part.lse_HT = {};
+        kernels.attention_forward(threads.stream, part);
+      }
+      ASSERT_TRUE(got.out == want.out);
+      ASSERT_EQ(got.max, want.max);
     }
-    ASSERT_TRUE(got.out == want.out);
-    ASSERT_EQ(got.max, want.max);
   });
 }
 
