@@ -51,6 +51,7 @@ void ThreadTeam::run(const Job& job) {
     return;
   }
   open(job);
+  const int64_t opened_ns = monotonic_ns();
   const auto num_tiles = static_cast<uint32_t>(job.num_tiles);
   const uint32_t by_caller = take_tiles(0);
   const int64_t wait_ns = monotonic_ns();
@@ -60,10 +61,10 @@ void ThreadTeam::run(const Job& job) {
   }
   const int64_t end_ns = monotonic_ns();
   // Where the caller has done no tile, nothing tells how long one takes.
-  const int64_t saved_ns = by_caller == 0
-                               ? end_ns - wait_ns
-                               : (wait_ns - begin_ns) * (num_tiles - by_caller) / by_caller;
-  help_.note(saved_ns, end_ns - wait_ns, end_ns);
+  const int64_t worked_ns = wait_ns - opened_ns;
+  const int64_t saved_ns =
+      by_caller == 0 ? end_ns - wait_ns : worked_ns * (num_tiles - by_caller) / by_caller;
+  help_.note(saved_ns, end_ns - begin_ns - worked_ns, worked_ns, end_ns);
   if (help_.is_trusted() != are_bound_) {
     are_bound_ = help_.is_trusted();
     bind_workers(workers_, are_bound_);
