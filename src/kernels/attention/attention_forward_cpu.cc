@@ -63,7 +63,7 @@ struct Forward {
   }
   ForwardState<U> start(const Block& block, std::byte* workspace) const;
   void attend(const Block& block, int64_t key, const ForwardState<U>& s) const;
-  void attend_alone(const Block& block, int64_t key, const ForwardState<U>& s) const;
+  void attend_row(const Block& block, int64_t key, const ForwardState<U>& s) const;
   void softmax_tile(const Group& group, const Block& block, const ForwardState<U>& s) const;
   void attend_group(const Group& group, const Block& block, LeftRows q,
                     const ForwardState<U>& s) const;
@@ -207,9 +207,9 @@ void Forward<T>::attend_group(const Group& group, const Block& block, LeftRows q
                    s.out + group.row * padded_dim(shape.out_dim()));
 }
 
-// The same for a block of one row. Its query sees the tile.
+// Does what attend() does, for a block of one row and without packing keys and values.
 template <typename T>
-void Forward<T>::attend_alone(const Block& block, int64_t key, const ForwardState<U>& s) const {
+void Forward<T>::attend_row(const Block& block, int64_t key, const ForwardState<U>& s) const {
   const Group group{block.head, 0,   block.first,
                     1,          key, std::min(kTile, num_visible(block.first) - key)};
   const MatrixRef& k_T_KD = args.k_T_KD;
@@ -219,7 +219,10 @@ void Forward<T>::attend_alone(const Block& block, int64_t key, const ForwardStat
   const T* v = v_T_KD.row<const T>(row) + block.kv_head * shape.out_dim();
   const T* q = args.q_T_HD.row<const T>(block.sequence * shape.q_len + block.first) +
                block.head * shape.head_dim;
-  const LeftRows rows = left_rows(q, args.q_T_HD.stride, 1, shape.head_dim, s.q_copy);
+  LeftRows rows{reinterpret_cast<const char*>(s.q_copy), 0};
+  if (key == block.first_tile || reads_in_place<T>(shape.head_dim)) {
+    rows = left_rows(q, args.q_T_HD.stride, 1, shape.head_dim, s.q_copy);
+  }
   prefetch_rows(v, v_T_KD.stride, group.num_keys, shape.out_dim());
   row_scores(rows.data, k, k_T_KD.stride, group.num_keys, shape.head_dim, s.scores);
   softmax_tile(group, block, s);
@@ -313,9 +316,9 @@ void Forward<T>::run_unit(int64_t unit, std::byte* workspace) const {
   block.first_tile = first_key(block, block.first) / kTile * kTile;
   const ForwardState<U> state = start(block, workspace);
   const int64_t end_key = num_visible(block.first + block.count - 1);
-  const bool is_alone = block.num_heads * block.count == 1;
+  const bool is_one_row = block.num_heads * block.count == 1;
   for (int64_t key = block.first_tile; key < end_key; key += kTile) {
-    is_alone ? attend_alone(block, key, state) : attend(block, key, state);
+    is_one_row ? attend_row(block, key, state) : attend(block, key, state);
   }
   finish(block, state);
 }

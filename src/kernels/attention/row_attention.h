@@ -1,8 +1,8 @@
 #pragma once
 
-// The products of one query, as generation needs them for every token, for *_cpu.cc files only. A
-// query alone would not share packed keys and values with others, so they are read in place. The
-// bits are those of score_product and value_product.
+// The products of a single query with the keys and values of its only head, as generation needs
+// them for every token, for *_cpu.cc files only. Packed keys and values would serve no other row,
+// so they are read in place. The bits are those of score_product and value_product.
 
 #include "kernels/attention/attention_tile.h"
 #include "kernels/matmul/row_chains.h"
@@ -10,14 +10,14 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-// scores[c] = the query times row c of k.
+// scores[c] = the query times row c of k. The query is stored as in LeftRows.
 template <typename T>
 void row_scores(const char* query, const T* k, int64_t stride, int64_t num_keys, int64_t head_dim,
                 float* scores) {
+  static_assert(std::is_same_v<RowType<T>, ComputeType<T>>);  // tile registers sum in another order
   for (int64_t key = 0; key < num_keys; key += kRowCols) {
-    const T* const rows = k + key * stride;
-    row_sums<T>({rows, stride, std::min(kRowCols, num_keys - key), head_dim},
-                reinterpret_cast<const uint32_t*>(query), rows, scores + key);
+    row_sums<T>({k + key * stride, stride, std::min(kRowCols, num_keys - key), head_dim},
+                reinterpret_cast<const uint32_t*>(query), nullptr, scores + key);
   }
 }
 
@@ -37,7 +37,9 @@ TRIREME_INLINE void add_values(const ComputeType<T>* p, const T* v, int64_t stri
 #pragma GCC unroll 8
     for (int i = 0; i < kRegisters; ++i) {
       const int64_t d = i * kRegisterLanes;
-      const IntVector values = interleaved(first + d, second ? second + d : nullptr, valid - d);
+      const IntVector values =
+          d < valid ? interleaved(first + d, second ? second + d : nullptr, valid - d)
+                    : zero_ints();
       sum[i] = multiply_add<U>(sum[i], weight, Register(values));
     }
   }

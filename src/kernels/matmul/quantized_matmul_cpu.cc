@@ -10,13 +10,14 @@ namespace {
 
 constexpr int64_t kBytesAhead = 2048;  // that are prefetched; beyond a row lies the next one
 
-// Two things are widened to fp32: the rows of x for all threads, and the scales of a row of w.
+// Two things are widened to fp32: the rows of x for all threads, and the scales of a row of w,
+// which have room for whole vectors.
 struct Widened {
   const float* x_TC;
   float* scale_B;
 };
 
-// Writes whole vectors.
+// `to` has room for whole vectors.
 template <typename T>
 TRIREME_INLINE void widen_row(const T* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; i += kLanes) store(to + i, load_row(from + i, count - i));
@@ -27,7 +28,8 @@ TRIREME_INLINE const int8_t* bytes_of_row(const QuantizedMatrix& w, int64_t row)
 }
 
 // Writes a row of w times kRows rows of x to `sums`. A block of bytes is multiplied as it is, and
-// its sums are then scaled and added to a chain. Rows of w follow each other in memory.
+// its sums, which must be finite in fp32, are then scaled and added to a chain. Rows of w follow
+// each other in memory.
 template <int kRows>
 TRIREME_INLINE void dot_rows(const int8_t* q_C, const float* scale_B, int64_t num_blocks,
                              const float* x_TC, int64_t C, float* sums) {
@@ -71,8 +73,8 @@ TRIREME_INLINE void write_sums(const QuantizedMatmulArgs& args, int64_t f, int64
 }
 
 // Writes the products of a row of w and all rows of x to a column of sums_TF.
-TRIREME_INLINE void multiply_row(const QuantizedMatmulArgs& args, int64_t f, const Widened& widened,
-                                 float* sums_TF) {
+TRIREME_INLINE void multiply_weight_row(const QuantizedMatmulArgs& args, int64_t f,
+                                        const Widened& widened, float* sums_TF) {
   const int64_t num_rows = args.x_TC.rows, C = args.x_TC.cols, B = args.w.scale_FB.cols;
   widen_row(args.w.scale_FB.row<f16>(f), B, widened.scale_B);
   const auto multiply = [&]<int kRows>(int64_t first, std::integral_constant<int, kRows>) {
@@ -91,7 +93,7 @@ void multiply_rows(const QuantizedMatmulArgs& args, int64_t begin, int64_t end,
   alignas(64) float sums_TF[QuantizedMatmulArgs::kFewRows * kLanes] = {};
   for (int64_t first = begin; first < end; first += kLanes) {
     const int64_t count = std::min(kLanes, end - first);
-    for (int64_t f = 0; f < count; ++f) multiply_row(args, first + f, widened, sums_TF + f);
+    for (int64_t f = 0; f < count; ++f) multiply_weight_row(args, first + f, widened, sums_TF + f);
     write_sums<T, Y>(args, first, count, sums_TF);
   }
 }

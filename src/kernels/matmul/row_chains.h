@@ -70,7 +70,7 @@ struct RowsOfB {
 // Prefetches the element `at` of kRegisterLanes rows, from `row` on. Beyond the end of these rows
 // lie the next ones, which the next columns need.
 template <typename T>
-TRIREME_INLINE void prefetch_rows(const RowsOfB<T>& b, int64_t row, int64_t at) {
+TRIREME_INLINE void prefetch_line_of_rows(const RowsOfB<T>& b, int64_t row, int64_t at) {
   const T* const rows = b.data + row * b.stride;
   const T* const element = at < b.k ? rows + at : rows + kRowCols * b.stride + (at - b.k);
 #pragma GCC unroll 16
@@ -78,8 +78,8 @@ TRIREME_INLINE void prefetch_rows(const RowsOfB<T>& b, int64_t row, int64_t at) 
     __builtin_prefetch(element + lane * b.stride);
 }
 
-// Loads and transposes the elements of a block, from `done` on, of kRegisterLanes rows, from `row`
-// on. kIsWhole: all of them exist.
+// Loads kRegisterLanes rows, beginning with `row`, from their element `done` on, and transposes
+// them. kIsWhole: all of these elements exist.
 template <bool kIsWhole, typename T>
 TRIREME_INLINE void load_rows(const RowsOfB<T>& b, int64_t row, int64_t done, RowBlock& block) {
   using Dword = LoadedDword<T>;
@@ -104,7 +104,8 @@ TRIREME_INLINE void load_rows(const RowsOfB<T>& b, int64_t row, int64_t done, Ro
 }
 
 // Adds the products of the elements of a block, from `done` on, to the sums. kIsWhole: all rows and
-// elements of the block exist. As many bytes as the block has are prefetched from `later` on.
+// elements of the block exist. As many bytes as the block has are prefetched from `later` on,
+// unless it is null.
 template <bool kIsWhole, typename T>
 TRIREME_INLINE void add_block(Register (&sum)[kRowChains], const RowsOfB<T>& b, int64_t done,
                               const uint32_t* steps, const T* later) {
@@ -112,11 +113,13 @@ TRIREME_INLINE void add_block(Register (&sum)[kRowChains], const RowsOfB<T>& b, 
   RowBlock block;
 #pragma GCC unroll 4
   for (int64_t row = 0; row < kRowCols; row += kRegisterLanes) {
+    if (later != nullptr) {
 #pragma GCC unroll 16
-    for (int64_t at = 0; at < kRegisterLanes * B::kBlock; at += B::kLine) {
-      __builtin_prefetch(later + row * B::kBlock + at, 0, 2);
+      for (int64_t at = 0; at < kRegisterLanes * B::kBlock; at += B::kLine) {
+        __builtin_prefetch(later + row * B::kBlock + at, 0, 2);
+      }
     }
-    if (done % B::kLine == 0) prefetch_rows(b, row, done + kRowLinesAhead * B::kLine);
+    if (done % B::kLine == 0) prefetch_line_of_rows(b, row, done + kRowLinesAhead * B::kLine);
     load_rows<kIsWhole>(b, row, done, block);
   }
   constexpr int64_t kElements = kStepElements<LoadedDword<T>>;
@@ -125,6 +128,7 @@ TRIREME_INLINE void add_block(Register (&sum)[kRowChains], const RowsOfB<T>& b, 
   const int64_t left = b.k - done;
   const int64_t num_dwords =
       kIsWhole ? kBlockDwords : std::min(kBlockDwords, num_steps_of(left, kElements));
+  static_assert(!kInChunks<T> || kRowChains == 1);
   if constexpr (kInChunks<T>) {
     Register even = zero_register(), odd = zero_register();
 #pragma GCC unroll 16
@@ -160,16 +164,17 @@ TRIREME_INLINE void row_sums(const RowsOfB<T>& b, const uint32_t* steps, const T
   Register sum[kRowChains];
 #pragma GCC unroll 4
   for (int64_t i = 0; i < kRowChains; ++i) sum[i] = zero_register();
-  for (int64_t done = 0; done < b.k; done += kBlock, later += kRowCols * kBlock) {
+  for (int64_t done = 0; done < b.k; done += kBlock) {
+    const T* const part = later == nullptr ? nullptr : later + done * kRowCols;
     if (b.cols >= kRowCols && b.k - done >= kBlock) {
-      add_block<true>(sum, b, done, steps, later);
+      add_block<true>(sum, b, done, steps, part);
     } else {
-      add_block<false>(sum, b, done, steps, later);
+      add_block<false>(sum, b, done, steps, part);
     }
   }
 #pragma GCC unroll 4
   for (int64_t i = 0; i < kRowChains; ++i) {
-    asm volatile("" : "+v"(sum[i]));  // no sum moves behind the end of WithoutDenormals
+    asm volatile("" : "+v"(sum[i]));  // complete before MXCSR changes (row_product.h)
     store_register(sums + i * kRegisterLanes, sum[i]);
   }
 }

@@ -8,6 +8,7 @@
 
 namespace trireme::TRIREME_ISA {
 namespace {
+
 // Products of bf16 in tile registers take denormals as zeros and make none. So does this thread
 // while an active object lives.
 class WithoutDenormals {
