@@ -5,12 +5,20 @@
 
 namespace trireme {
 
-// Weighs what the workers of a team save their caller against how long it waits for them. Where
-// other processes use the cores, a worker may lose its core in the middle of a tile. If the waits
-// of 16 ms are more than two thirds of what was saved, the caller works alone for 16 ms and then
-// tries again; each time after twice as long, up to half a second. Every 16 ms in which help has
-// paid halve that time. Waits of less than 1 ms are no reason: a few calls may have waited for
-// workers to wake up.
+// What a job of a team took.
+struct JobTimes {
+  int64_t worked_ns = 0;  // by the caller on its own tiles
+  int64_t saved_ns = 0;   // that it would have needed for the tiles of the workers
+  int64_t lost_ns = 0;  // before its own tiles, to wake workers, and after them, to wait for those
+};
+
+// Weighs what the workers of a team save their caller against what it loses. Where other processes
+// use the cores, a worker may lose its core in the middle of a tile. And tiles take longer where
+// two cores use the same data: this is counted as an eighth of the caller's own work, an estimate
+// (docs/performance.md, Busy machines). If in 16 ms the caller has lost more than two thirds of
+// what was saved, it works alone for 16 ms and then tries again; each time after twice as long, up
+// to half a second. Every 16 ms in which help has paid halve that time. Less than 1 ms is no
+// reason: a few calls may have waited for workers to wake up.
 class HelpBalance {
  public:
   bool pays(int64_t now_ns) const { return now_ns >= alone_until_ns_; }
@@ -18,33 +26,32 @@ class HelpBalance {
   // False after a time that was costly, until help has paid for long enough.
   bool is_trusted() const { return alone_ns_ == kPeriodNs; }
 
-  // After a job: the time that the caller would have needed for the tiles of the workers, how long
-  // it waited before and after its own tiles, and how long it worked on those.
-  void note(int64_t saved_ns, int64_t waited_ns, int64_t worked_ns, int64_t now_ns) {
-    saved_ns_ += saved_ns - worked_ns / kSharedPart;
-    waited_ns_ += waited_ns;
-    const bool is_costly = waited_ns_ > saved_ns_ + kMostDebtNs;
-    if (now_ns < period_end_ns_ && !is_costly) return;
-    if (waited_ns_ >= kLeastWaitNs && 3 * waited_ns_ > 2 * saved_ns_) {
+  // After a job.
+  void note(const JobTimes& job, int64_t now_ns) {
+    saved_ns_ += job.saved_ns;
+    lost_ns_ += job.lost_ns;
+    shared_ns_ += job.worked_ns / kSharedPart;
+    const int64_t gained_ns = saved_ns_ - shared_ns_;
+    if (now_ns < period_end_ns_ && lost_ns_ <= gained_ns + kMostDebtNs) return;
+    const bool pays = 3 * lost_ns_ <= 2 * gained_ns;
+    if (!pays && std::max(lost_ns_, -gained_ns) >= kLeastLossNs) {
       alone_until_ns_ = now_ns + alone_ns_;
       alone_ns_ = std::min(2 * alone_ns_, kLongestAloneNs);
-    } else {
+    } else if (pays) {
       alone_ns_ = std::max(alone_ns_ / 2, kPeriodNs);
     }
     period_end_ns_ = std::max(now_ns, alone_until_ns_) + kPeriodNs;
-    saved_ns_ = waited_ns_ = 0;
+    saved_ns_ = lost_ns_ = shared_ns_ = 0;
   }
 
  private:
-  // Tiles take longer beside those of others by about an eighth, because the caches of two cores
-  // exchange what both use.
   static constexpr int64_t kSharedPart = 8;
   static constexpr int64_t kPeriodNs = 16'000'000;
   static constexpr int64_t kLongestAloneNs = 512'000'000;
-  static constexpr int64_t kLeastWaitNs = 1'000'000;
+  static constexpr int64_t kLeastLossNs = 1'000'000;
   static constexpr int64_t kMostDebtNs = 2'000'000;
 
-  int64_t saved_ns_ = 0, waited_ns_ = 0;  // of this period
+  int64_t saved_ns_ = 0, lost_ns_ = 0, shared_ns_ = 0;  // of this period
   int64_t period_end_ns_ = 0;
   int64_t alone_until_ns_ = 0;
   int64_t alone_ns_ = kPeriodNs;

@@ -60,11 +60,12 @@ void ThreadTeam::run(const Job& job) {
     wait_while_equal(done_, done);
   }
   const int64_t end_ns = monotonic_ns();
+  JobTimes times{.worked_ns = wait_ns - opened_ns};
   // Where the caller has done no tile, nothing tells how long one takes.
-  const int64_t worked_ns = wait_ns - opened_ns;
-  const int64_t saved_ns =
-      by_caller == 0 ? end_ns - wait_ns : worked_ns * (num_tiles - by_caller) / by_caller;
-  help_.note(saved_ns, end_ns - begin_ns - worked_ns, worked_ns, end_ns);
+  times.saved_ns =
+      by_caller == 0 ? end_ns - wait_ns : times.worked_ns * (num_tiles - by_caller) / by_caller;
+  times.lost_ns = end_ns - begin_ns - times.worked_ns;
+  help_.note(times, end_ns);
   if (help_.is_trusted() != are_bound_) {
     are_bound_ = help_.is_trusted();
     bind_workers(workers_, are_bound_);
