@@ -61,6 +61,20 @@ struct Forward {
   int64_t first_key(const Block& block, int64_t query) const {
     return args.window ? args.window.first_key(block.sequence * shape.q_len + query) : 0;
   }
+  // These return keys and values of the block's kv head, from `key` on, and the group's first
+  // query.
+  const T* keys_from(const Block& block, int64_t key) const {
+    return args.k_T_KD.row<const T>(block.sequence * shape.kv_len + key) +
+           block.kv_head * shape.head_dim;
+  }
+  const T* values_from(const Block& block, int64_t key) const {
+    return args.v_T_KD.row<const T>(block.sequence * shape.kv_len + key) +
+           block.kv_head * shape.out_dim();
+  }
+  const T* query_of(const Block& block, const Group& group) const {
+    return args.q_T_HD.row<const T>(block.sequence * shape.q_len + group.query) +
+           group.head * shape.head_dim;
+  }
   ForwardState<U> start(const Block& block, std::byte* workspace) const;
   void attend(const Block& block, int64_t key, const ForwardState<U>& s) const;
   void attend_row(const Block& block, int64_t key, const ForwardState<U>& s) const;
@@ -210,25 +224,25 @@ void Forward<T>::attend_group(const Group& group, const Block& block, LeftRows q
 // Does what attend() does, for a block of one row and without packing keys and values.
 template <typename T>
 void Forward<T>::attend_row(const Block& block, int64_t key, const ForwardState<U>& s) const {
-  const Group group{block.head, 0,   block.first,
-                    1,          key, std::min(kTile, num_visible(block.first) - key)};
-  const MatrixRef& k_T_KD = args.k_T_KD;
-  const MatrixRef& v_T_KD = args.v_T_KD;
-  const int64_t row = block.sequence * shape.kv_len + key;
-  const T* k = k_T_KD.row<const T>(row) + block.kv_head * shape.head_dim;
-  const T* v = v_T_KD.row<const T>(row) + block.kv_head * shape.out_dim();
-  const T* q = args.q_T_HD.row<const T>(block.sequence * shape.q_len + block.first) +
-               block.head * shape.head_dim;
+  const Group group{.head = block.head,
+                    .row = 0,
+                    .query = block.first,
+                    .count = 1,
+                    .key = key,
+                    .num_keys = std::min(kTile, num_visible(block.first) - key)};
+  if (first_key(block, group.query) >= key + group.num_keys) return;  // sees none of the tile
+  const T* k = keys_from(block, key);
+  const T* v = values_from(block, key);
   LeftRows rows{reinterpret_cast<const char*>(s.q_copy), 0};
   if (key == block.first_tile || reads_in_place<T>(shape.head_dim)) {
-    rows = left_rows(q, args.q_T_HD.stride, 1, shape.head_dim, s.q_copy);
+    rows = left_rows(query_of(block, group), args.q_T_HD.stride, 1, shape.head_dim, s.q_copy);
   }
-  prefetch_rows(v, v_T_KD.stride, group.num_keys, shape.out_dim());
-  row_scores(rows.data, k, k_T_KD.stride, group.num_keys, shape.head_dim, s.scores);
+  prefetch_rows(v, args.v_T_KD.stride, group.num_keys, shape.out_dim());
+  row_scores(rows.data, k, args.k_T_KD.stride, group.num_keys, shape.head_dim, s.scores);
   softmax_tile(group, block, s);
   const int64_t num_next = std::min(kTile, num_visible(block.first) - key - kTile);
-  prefetch_rows(k + kTile * k_T_KD.stride, k_T_KD.stride, num_next, shape.head_dim);
-  row_values(s.probabilities, v, v_T_KD.stride, group.num_keys, shape.out_dim(), s.out);
+  prefetch_rows(k + kTile * args.k_T_KD.stride, args.k_T_KD.stride, num_next, shape.head_dim);
+  row_values(s.probabilities, v, args.v_T_KD.stride, group.num_keys, shape.out_dim(), s.out);
 }
 
 template <typename T>
@@ -237,9 +251,8 @@ void Forward<T>::attend(const Block& block, int64_t key, const ForwardState<U>& 
   const int64_t num_keys = std::min(kTile, num_visible(last_query) - key);
   const MatrixRef& k_T_KD = args.k_T_KD;
   const MatrixRef& v_T_KD = args.v_T_KD;
-  const int64_t row = block.sequence * shape.kv_len + key;
-  const T* k = k_T_KD.row<const T>(row) + block.kv_head * shape.head_dim;
-  const T* v = v_T_KD.row<const T>(row) + block.kv_head * shape.out_dim();
+  const T* k = keys_from(block, key);
+  const T* v = values_from(block, key);
   pack_columns(k, k_T_KD.stride, num_keys, shape.head_dim, s.k_panels);
   pack_steps(v, v_T_KD.stride, num_keys, shape.out_dim(), kTileSteps, s.v_panels);
   const int64_t num_next = std::min(kTile, num_visible(last_query) - key - kTile);
@@ -254,8 +267,7 @@ void Forward<T>::attend(const Block& block, int64_t key, const ForwardState<U>& 
       Group group{head, h * block.count + i, block.first + i, 0, key, 0};
       group.count = std::min(kGroupRows, block.count - i);
       group.num_keys = std::min(kTile, num_visible(group.query + group.count - 1) - key);
-      const T* q = args.q_T_HD.row<const T>(block.sequence * shape.q_len + group.query) +
-                   head * shape.head_dim;
+      const T* q = query_of(block, group);
       LeftRows rows{reinterpret_cast<const char*>(s.q_copy + group.row * width),
                     width * int64_t(sizeof(U))};
       if (key == block.first_tile || reads_in_place<T>(shape.head_dim)) {

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "kernels/attention/attention_fixture.h"
 
 namespace trireme {
@@ -66,6 +68,22 @@ TEST(AttentionWindow, BitsDoNotDependOnThreads) {
     ASSERT_TRUE(got.lse == want.lse);
     ASSERT_TRUE(got.dqkv == want.dqkv);
   });
+}
+
+// What it does not see may be anything, even where it is the only query of its head.
+TEST(AttentionWindow, AQueryThatSeesNoKeyReadsNoValue) {
+  TestStream threads(1);
+  for (const Isa isa : supported_isas()) {
+    for (const DType dtype : kAttentionDTypes) {
+      AttentionOperands o(not_causal(attention_shape(1, 1, 70, 2, 2, 16)), dtype, 0.0f);
+      o.set_window([&](int64_t) { return o.shape.kv_len; });
+      for (int64_t row = 0; row < o.kv_rows; ++row) {
+        for (int64_t col = o.q_cols; col < o.qkv.cols(); ++col) o.qkv.set(row, col, NAN);
+      }
+      cpu_kernels(isa).attention_forward(threads.stream, o.forward());
+      for (int64_t col = 0; col < o.out.cols(); ++col) ASSERT_EQ(o.out.get(0, col), 0.0f);
+    }
+  }
 }
 
 // One document is what no window is, bit for bit.
