@@ -5,11 +5,11 @@
 
 namespace trireme {
 
-// What a job of a team took.
+// Says how the time of a team's caller went in one job.
 struct JobTimes {
-  int64_t worked_ns = 0;  // by the caller on its own tiles
-  int64_t saved_ns = 0;   // that it would have needed for the tiles of the workers
-  int64_t lost_ns = 0;  // before its own tiles, to wake workers, and after them, to wait for those
+  int64_t worked_ns = 0;  // The caller worked on its own tiles for so long,
+  int64_t saved_ns = 0;   // would have needed so much for the tiles of the workers,
+  int64_t lost_ns = 0;    // and lost so much by waking workers before and waiting for them after.
 };
 
 // Weighs what the workers of a team save their caller against what it loses. Where other processes
@@ -26,7 +26,7 @@ class HelpBalance {
   // False after a time that was costly, until help has paid for long enough.
   bool is_trusted() const { return alone_ns_ == kPeriodNs; }
 
-  // After a job.
+  // Adds the times of a job that is over.
   void note(const JobTimes& job, int64_t now_ns) {
     saved_ns_ += job.saved_ns;
     lost_ns_ += job.lost_ns;

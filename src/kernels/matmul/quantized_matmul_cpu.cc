@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t kBytesAhead = 2048;  // that are prefetched; beyond a row lies the next one
 
-// Two things are widened to fp32: the rows of x for all threads, and the scales of a row of w,
-// which have room for whole vectors.
+// Two things are widened to fp32: the rows of x for all threads, and the scales of a row of w.
+// scale_B has room for whole vectors.
 struct Widened {
   const float* x_TC;
   float* scale_B;
