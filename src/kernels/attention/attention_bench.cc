@@ -47,7 +47,7 @@ void bench_shape(std::vector<BenchRow>& rows, const BenchContext& context,
   const int64_t q_cols = shape.num_heads * shape.head_dim;
   const int64_t kv_cols = shape.num_kv_heads * shape.head_dim;
   // q, k and v are columns of one matrix, as a fused projection writes them.
-  Tensor qkv = filled(dtype, q_rows, q_cols + 2 * kv_cols, 37);
+  Tensor qkv = filled(dtype, kv_rows, q_cols + 2 * kv_cols, 37);
   Tensor dqkv(dtype, Shape{kv_rows, q_cols + 2 * kv_cols});
   Tensor out(dtype, Shape{q_rows, q_cols});
   Tensor dout = filled(dtype, q_rows, q_cols, 29);
@@ -55,7 +55,9 @@ void bench_shape(std::vector<BenchRow>& rows, const BenchContext& context,
   Tensor delta(DType::F32, Shape{shape.num_heads, q_rows});
   const auto part = [&](const Tensor& x, int index) {
     const int64_t begin = index == 0 ? 0 : q_cols + (index - 1) * kv_cols;
-    return cols_of(matrix(x), begin, index == 0 ? q_cols : kv_cols);
+    MatrixRef columns = cols_of(matrix(x), begin, index == 0 ? q_cols : kv_cols);
+    if (index == 0) columns.rows = q_rows;
+    return columns;
   };
   const AttentionForwardArgs forward{.shape = shape,
                                      .q_T_HD = part(qkv, 0),
@@ -78,8 +80,9 @@ void bench_shape(std::vector<BenchRow>& rows, const BenchContext& context,
   const double flops = double(attention_forward_flops(shape));
   const double forward_s =
       median_seconds([&] { kernels.attention_forward(context.stream, forward); });
+  const bool decodes = shape.q_len < shape.kv_len;
   const double backward_s =
-      median_seconds([&] { kernels.attention_backward(context.stream, backward); });
+      decodes ? 0.0 : median_seconds([&] { kernels.attention_backward(context.stream, backward); });
   const auto add = [&](const char* direction, double seconds, double products) {
     const std::string name = name_of_row(direction);
     if (!context.wants("attention", name, dtype)) return;
@@ -88,6 +91,7 @@ void bench_shape(std::vector<BenchRow>& rows, const BenchContext& context,
         fmt::format("{:.0f} products of 2 FLOPs x heads x pairs x head size", products);
   };
   add("F", forward_s, 2);
+  if (decodes) return;
   add("B", backward_s, 5);
   add("FB", forward_s + backward_s, 7);
 }
@@ -97,6 +101,9 @@ void bench_shape(std::vector<BenchRow>& rows, const BenchContext& context,
 void bench_attention(std::vector<BenchRow>& rows, const BenchContext& context) {
   for (DType dtype : {DType::BF16, DType::F32}) {
     for (const AttentionShape& shape : training_attention_shapes()) {
+      bench_shape(rows, context, shape, dtype);
+    }
+    for (const AttentionShape& shape : decoding_attention_shapes()) {
       bench_shape(rows, context, shape, dtype);
     }
   }

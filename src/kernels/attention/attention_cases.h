@@ -59,6 +59,8 @@ inline std::vector<AttentionShape> odd_attention_shapes() {
           not_causal(attention_shape(2, 1, 70, 2, 2, 17)),
           with_values_of(35, attention_shape(1, 1, 129, 2, 2, 18)),
           attention_shape(1, 5, 200, 2, 2, 17),
+          attention_shape(1, 3, 70, 8, 1, 20),
+          attention_shape(2, 1, 130, 7, 1, 64),
           attention_shape(2, 70, 135, 2, 1, 64),
           attention_shape(1, 210, 210, 1, 1, 64),
           with_values_of(32, attention_shape(1, 130, 130, 2, 2, 48)),
@@ -71,6 +73,13 @@ inline std::vector<AttentionShape> training_attention_shapes() {
           attention_shape(8, 256, 256, 6, 6, 64),     attention_shape(12, 64, 64, 4, 4, 32),
           attention_shape(1, 1024, 1024, 12, 3, 64),  attention_shape(1, 1024, 1024, 8, 8, 128),
           attention_shape(1, 4096, 4096, 2, 2, 64),   attention_shape(1, 16, 16, 4, 4, 4)};
+}
+
+// A single query, as generation has it; from one to eight query heads share a kv head.
+inline std::vector<AttentionShape> decoding_attention_shapes() {
+  return {attention_shape(1, 1, 1024, 12, 12, 64), attention_shape(1, 1, 1024, 12, 6, 64),
+          attention_shape(1, 1, 1024, 12, 3, 64), attention_shape(1, 1, 1024, 16, 2, 64),
+          attention_shape(1, 1, 1024, 16, 4, 128)};
 }
 
 }  // namespace trireme
