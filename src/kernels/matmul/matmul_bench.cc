@@ -51,10 +51,20 @@ BenchRow bench_product(const BenchContext& context, MatmulForm form, const Matmu
 // More than a cache holds, so that every product reads its weight from memory, as a token does.
 constexpr int64_t kLeastBytes = int64_t{128} << 20;
 
-struct RowShape {
-  int64_t cols, k;
+struct FewRowsShape {
+  int64_t rows, cols, k;
 };
-constexpr RowShape kRowShapes[] = {{768, 768}, {3072, 768}, {768, 3072}, {50257, 768}};
+
+// The products of a token of GPT-2 124M, for one prompt and for several.
+std::vector<FewRowsShape> few_rows_shapes() {
+  std::vector<FewRowsShape> shapes;
+  for (int64_t rows : {1, 4, 8, 16}) {
+    for (const auto& [cols, k] : {std::pair(768, 768), {3072, 768}, {768, 3072}, {50257, 768}}) {
+      shapes.push_back({rows, cols, k});
+    }
+  }
+  return shapes;
+}
 
 template <typename E>
 Tensor filled(DType dtype, Shape shape, E value) {
@@ -63,14 +73,18 @@ Tensor filled(DType dtype, Shape shape, E value) {
   return tensor;
 }
 
-// Times products of one row with as many weights, one after the other, and counts their bytes.
+// Times products of few rows with as many weights, one after the other, and counts their bytes.
 template <typename Multiply>
-void bench_row(std::vector<BenchRow>& rows, const BenchContext& context, const std::string& dtype,
-               const RowShape& shape, double bytes_of_weight, Multiply&& multiply) {
-  const std::string name = fmt::format("one row {}x{} {}", shape.cols, shape.k, dtype);
+void bench_few_rows(std::vector<BenchRow>& rows, const BenchContext& context,
+                    const std::string& dtype, const FewRowsShape& shape, double bytes_of_weight,
+                    Multiply&& multiply) {
+  const std::string count_of_rows =
+      shape.rows == 1 ? "one row" : fmt::format("{} rows", shape.rows);
+  const std::string name = fmt::format("{} {}x{} {}", count_of_rows, shape.cols, shape.k, dtype);
   if (!context.wants("matmul", name, DType::BF16)) return;
   const int64_t count = std::max<int64_t>(1, int64_t(double(kLeastBytes) / bytes_of_weight));
-  const Tensor x = varied(DType::BF16, Shape{1, shape.k}), y(DType::BF16, Shape{1, shape.cols});
+  const Tensor x = varied(DType::BF16, Shape{shape.rows, shape.k});
+  const Tensor y(DType::BF16, Shape{shape.rows, shape.cols});
   BenchRow row;
   row.family = "matmul";
   row.shape = name;
@@ -81,35 +95,36 @@ void bench_row(std::vector<BenchRow>& rows, const BenchContext& context, const s
   rows.push_back(row);
 }
 
-void bench_row_products(std::vector<BenchRow>& rows, const BenchContext& context) {
-  for (const RowShape& shape : kRowShapes) {
-    const auto [cols, k] = shape;
+void bench_products_of_few_rows(std::vector<BenchRow>& rows, const BenchContext& context) {
+  for (const FewRowsShape& shape : few_rows_shapes()) {
+    const int64_t cols = shape.cols, k = shape.k;
     const double elements = double(cols) * double(k);
-    bench_row(rows, context, "bf16", shape, 2.0 * elements,
-              [&](int64_t count, MatrixRef x, MatrixRef y) {
-                const Tensor weights = varied(DType::BF16, Shape{count * cols, k});
-                return median_seconds([&] {
-                  for (int64_t i = 0; i < count; ++i) {
-                    const MatrixRef w = rows_of(matrix(weights), i * cols, cols);
-                    context.kernels.matmul(context.stream,
-                                           {.form = MatmulForm::NT, .a = x, .b = w, .c = y});
-                  }
-                });
-              });
-    bench_row(rows, context, "q8_0", shape, elements * (1.0 + 2.0 / kScaleBlock),
-              [&](int64_t count, MatrixRef x, MatrixRef y) {
-                const Tensor bytes = filled<uint8_t>(DType::U8, Shape{count * cols, k}, 1);
-                const Tensor scales =
-                    filled<f16>(DType::F16, Shape{count * cols, k / kScaleBlock}, f16(0.01f));
-                return median_seconds([&] {
-                  for (int64_t i = 0; i < count; ++i) {
-                    const QuantizedMatrix w{rows_of(matrix(bytes), i * cols, cols),
-                                            rows_of(matrix(scales), i * cols, cols)};
-                    context.kernels.quantized_matmul(context.stream,
-                                                     {.x_TC = x, .w = w, .y_TF = y});
-                  }
-                });
-              });
+    bench_few_rows(rows, context, "bf16", shape, 2.0 * elements,
+                   [&](int64_t count, MatrixRef x, MatrixRef y) {
+                     const Tensor weights = varied(DType::BF16, Shape{count * cols, k});
+                     return median_seconds([&] {
+                       for (int64_t i = 0; i < count; ++i) {
+                         const MatrixRef w = rows_of(matrix(weights), i * cols, cols);
+                         context.kernels.matmul(context.stream,
+                                                {.form = MatmulForm::NT, .a = x, .b = w, .c = y});
+                       }
+                     });
+                   });
+    if (shape.rows > QuantizedMatmulArgs::kFewRows) continue;
+    bench_few_rows(rows, context, "q8_0", shape, elements * (1.0 + 2.0 / kScaleBlock),
+                   [&](int64_t count, MatrixRef x, MatrixRef y) {
+                     const Tensor bytes = filled<uint8_t>(DType::U8, Shape{count * cols, k}, 1);
+                     const Tensor scales =
+                         filled<f16>(DType::F16, Shape{count * cols, k / kScaleBlock}, f16(0.01f));
+                     return median_seconds([&] {
+                       for (int64_t i = 0; i < count; ++i) {
+                         const QuantizedMatrix w{rows_of(matrix(bytes), i * cols, cols),
+                                                 rows_of(matrix(scales), i * cols, cols)};
+                         context.kernels.quantized_matmul(context.stream,
+                                                          {.x_TC = x, .w = w, .y_TF = y});
+                       }
+                     });
+                   });
   }
 }
 
@@ -140,7 +155,7 @@ void bench_matmul(std::vector<BenchRow>& rows, const BenchContext& context) {
       rows.push_back(sum);
     }
   }
-  bench_row_products(rows, context);
+  bench_products_of_few_rows(rows, context);
 }
 
 }  // namespace trireme

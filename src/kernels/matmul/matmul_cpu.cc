@@ -8,7 +8,8 @@ namespace {
 template <typename P>
 void run(Stream& stream, const MatmulArgs& args) {
   const int64_t k = inner_extent(args);
-  if (is_row_product(args, k)) return multiply_row<typename P::Element>(stream, args, k);
+  using T = typename P::Element;
+  if (is_product_of_few_rows<T>(args, k)) return multiply_few_rows<T>(stream, args, k);
   const bool serial = 2.0 * double(args.c.rows) * double(args.c.cols) * double(k) < P::kSerialFlops;
   const Tiling tiling = choose_tiling({.rows = args.c.rows,
                                        .cols = args.c.cols,

@@ -1,8 +1,9 @@
 #pragma once
 
-// Sums of one row of a times rows of b (NT), for *_cpu.cc files only. Nothing of b is packed:
-// blocks of it are transposed in registers and multiplied there. Every sum is made as the product
-// of several rows makes it, so its bits are those that the row has beside others.
+// Sums of one row of a, or of a few, times rows of b (NT), for *_cpu.cc files only. b is not packed
+// for all of k. A block of it is transposed in registers and multiplied there, or for a few rows in
+// the L1 cache. Every sum is made as the product of many rows makes it, so its bits are those that
+// the row has beside others.
 
 #include <algorithm>
 
@@ -17,6 +18,10 @@ constexpr int64_t kRowLinesAhead = 2;  // of a row of b, that are prefetched int
 constexpr int64_t kRowChains = kRegisterLanes == 16 ? 1 : 4;
 constexpr int64_t kRowCols = kRowChains * kRegisterLanes;
 constexpr int64_t kBlockDwords = 16;  // of each row of b, which are transposed at a time
+// The most rows of a that share the transposed blocks. More of them are multiplied by packed
+// panels, and with AVX-512 all products of several rows are, because these were measured with AVX2
+// only.
+constexpr int64_t kMostChainRows = kRegisterLanes == 16 ? 1 : 16;
 // The transposed dwords of one chain stay in the 32 registers of AVX-512, if the loop over them is
 // unrolled. Those of several chains are stored.
 constexpr int64_t kUnrolledDwords = kRowChains == 1 ? kBlockDwords : 4;
@@ -67,62 +72,73 @@ struct RowsOfB {
   int64_t stride, cols, k;
 };
 
-// Prefetches the element `at` of kRegisterLanes rows, from `row` on. Beyond the end of these rows
-// lie the next ones, which the next columns need.
+// Steps of a row of a that one block of b is multiplied by.
 template <typename T>
+constexpr int64_t kStepsOfBlock = RowsOfB<T>::kBlock / kStepElements<RowType<T>>;
+
+// Prefetches the element `at` of kRegisterLanes rows, from `row` on. Beyond the end of these rows
+// lie the next ones, kWidth rows later, which the next columns need.
+template <int64_t kWidth, typename T>
 TRIREME_INLINE void prefetch_line_of_rows(const RowsOfB<T>& b, int64_t row, int64_t at) {
   const T* const rows = b.data + row * b.stride;
-  const T* const element = at < b.k ? rows + at : rows + kRowCols * b.stride + (at - b.k);
+  const T* const element = at < b.k ? rows + at : rows + kWidth * b.stride + (at - b.k);
 #pragma GCC unroll 16
   for (int64_t lane = 0; lane < kRegisterLanes; ++lane)
     __builtin_prefetch(element + lane * b.stride);
 }
 
-// Loads kRegisterLanes rows, beginning with `row`, from their element `done` on, and transposes
-// them. kIsWhole: all of these elements exist.
-template <bool kIsWhole, typename T>
-TRIREME_INLINE void load_rows(const RowsOfB<T>& b, int64_t row, int64_t done, RowBlock& block) {
-  using Dword = LoadedDword<T>;
-  constexpr int64_t kLoaded = kRegisterLanes * kStepElements<Dword>;
-  const T* from = b.data + row * b.stride + done;
-  int64_t left = b.k - done;
-#pragma GCC unroll 2
-  for (int64_t i = 0; i < kBlockDwords; i += kRegisterLanes, from += kLoaded, left -= kLoaded) {
-    IntVector rows[kRegisterLanes];
+// Prefetches what follows the block of kRegisterLanes rows, from `row` and their element `done` on,
+// and as many bytes as it has of `later`, unless that is null.
+template <int64_t kWidth, typename T>
+TRIREME_INLINE void prefetch_after(const RowsOfB<T>& b, int64_t row, int64_t done, const T* later) {
+  using B = RowsOfB<T>;
+  if (later != nullptr) {
 #pragma GCC unroll 16
-    for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {
-      const bool exists = kIsWhole || (row + lane < b.cols && left > 0);
-      rows[lane] = exists ? load_steps<Dword>(from + lane * b.stride, kIsWhole ? kLoaded : left)
-                          : zero_ints();
-    }
-    transpose_lanes(rows);
-#pragma GCC unroll 16
-    for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {
-      block[i + lane][row / kRegisterLanes] = rows[lane];
+    for (int64_t at = 0; at < kRegisterLanes * B::kBlock; at += B::kLine) {
+      __builtin_prefetch(later + row * B::kBlock + at, 0, 2);
     }
   }
+  if (done % B::kLine == 0) prefetch_line_of_rows<kWidth>(b, row, done + kRowLinesAhead * B::kLine);
+}
+
+// Loads kRegisterLanes dwords of as many rows, beginning with `row` and their element `done`, and
+// transposes them. kIsWhole: all of these elements exist.
+template <bool kIsWhole, typename T>
+TRIREME_INLINE void load_square(const RowsOfB<T>& b, int64_t row, int64_t done,
+                                IntVector (&square)[kRegisterLanes]) {
+  using Dword = LoadedDword<T>;
+  constexpr int64_t kLoaded = kRegisterLanes * kStepElements<Dword>;
+  const T* const from = b.data + row * b.stride + done;
+  const int64_t left = b.k - done;
+#pragma GCC unroll 16
+  for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {
+    const bool exists = kIsWhole || (row + lane < b.cols && left > 0);
+    square[lane] =
+        exists ? load_steps<Dword>(from + lane * b.stride, kIsWhole ? kLoaded : left) : zero_ints();
+  }
+  transpose_lanes(square);
 }
 
 // Adds the products of the elements of a block, from `done` on, to the sums. kIsWhole: all rows and
-// elements of the block exist. As many bytes as the block has are prefetched from `later` on,
-// unless it is null.
+// elements of the block exist.
 template <bool kIsWhole, typename T>
 TRIREME_INLINE void add_block(Register (&sum)[kRowChains], const RowsOfB<T>& b, int64_t done,
                               const uint32_t* steps, const T* later) {
-  using B = RowsOfB<T>;
+  constexpr int64_t kElements = kStepElements<LoadedDword<T>>;
   RowBlock block;
 #pragma GCC unroll 4
   for (int64_t row = 0; row < kRowCols; row += kRegisterLanes) {
-    if (later != nullptr) {
+    prefetch_after<kRowCols>(b, row, done, later);
+#pragma GCC unroll 2
+    for (int64_t i = 0; i < kBlockDwords; i += kRegisterLanes) {
+      IntVector square[kRegisterLanes];
+      load_square<kIsWhole>(b, row, done + i * kElements, square);
 #pragma GCC unroll 16
-      for (int64_t at = 0; at < kRegisterLanes * B::kBlock; at += B::kLine) {
-        __builtin_prefetch(later + row * B::kBlock + at, 0, 2);
+      for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {
+        block[i + lane][row / kRegisterLanes] = square[lane];
       }
     }
-    if (done % B::kLine == 0) prefetch_line_of_rows(b, row, done + kRowLinesAhead * B::kLine);
-    load_rows<kIsWhole>(b, row, done, block);
   }
-  constexpr int64_t kElements = kStepElements<LoadedDword<T>>;
   constexpr int64_t kBytesOfA = kElements / kStepElements<RowType<T>> * int64_t(sizeof(float));
   const char* const a = reinterpret_cast<const char*>(steps + done / kStepElements<RowType<T>>);
   const int64_t left = b.k - done;
@@ -176,6 +192,64 @@ TRIREME_INLINE void row_sums(const RowsOfB<T>& b, const uint32_t* steps, const T
   for (int64_t i = 0; i < kRowChains; ++i) {
     asm volatile("" : "+v"(sum[i]));  // complete before MXCSR changes (row_product.h)
     store_register(sums + i * kRegisterLanes, sum[i]);
+  }
+}
+
+// Loads the elements from `done` on of kPanelCols rows as a panel: [step][kPanelCols]. `later`: as
+// in row_sums.
+template <bool kIsWhole, typename T>
+TRIREME_INLINE void load_panel(const RowsOfB<T>& b, int64_t done, const T* later, uint32_t* panel) {
+  using Dword = LoadedDword<T>;
+  for (int64_t row = 0; row < kPanelCols; row += kRegisterLanes) {
+    prefetch_after<kPanelCols>(b, row, done, later);
+    uint32_t* to = panel + row;
+    for (int64_t i = 0; i < kBlockDwords; i += kRegisterLanes) {
+      IntVector square[kRegisterLanes];
+      load_square<kIsWhole>(b, row, done + i * kStepElements<Dword>, square);
+#pragma GCC unroll 16
+      for (int64_t lane = 0; lane < kRegisterLanes; ++lane) {
+        if constexpr (std::is_same_v<Dword, RowType<T>>) {
+          store_dwords(to, square[lane]);
+          to += kPanelCols;
+        } else {
+          store_dwords(to, IntVector(widened_low_halves(square[lane])));
+          store_dwords(to + kPanelCols, IntVector(widened_high_halves(square[lane])));
+          to += 2 * kPanelCols;
+        }
+      }
+    }
+  }
+}
+
+// Does the same for num_rows rows of a, given as [block of k][row][step], and kPanelCols rows of b:
+// a block of b is transposed once for all of them. sums: [num_rows][kPanelCols].
+template <typename T>
+void rows_sums(const RowsOfB<T>& b, const uint32_t* steps, int64_t num_rows, const T* later,
+               float* sums) {
+  using U = RowType<T>;
+  constexpr int64_t kBlock = RowsOfB<T>::kBlock;
+  const RowGroups groups(num_rows);
+  alignas(64) uint32_t panel[kStepsOfBlock<T> * kPanelCols];
+  TileProduct t;
+  t.a_row_bytes = kStepsOfBlock<T> * int64_t{sizeof(uint32_t)};
+  t.a_step_bytes = sizeof(float);
+  t.b = panel;
+  t.c_stride = kPanelCols;
+  for (int64_t done = 0; done < b.k; done += kBlock, t.accumulate = true) {
+    const T* const part = later + done * kPanelCols;
+    if (b.cols >= kPanelCols && b.k - done >= kBlock) {
+      load_panel<true>(b, done, part, panel);
+    } else {
+      load_panel<false>(b, done, part, panel);
+    }
+    t.num_steps = num_steps_of(std::min(kBlock, b.k - done), kStepElements<U>);
+    for (int64_t g = 0; g < groups.count(); ++g) {
+      const int64_t row = groups.begin(g);
+      t.a = steps + row * kStepsOfBlock<T>;
+      t.c = sums + row * kPanelCols;
+      tile_product_for<U>(groups.begin(g + 1) - row, kPanelCols)(t);
+    }
+    steps += num_rows * kStepsOfBlock<T>;
   }
 }
 

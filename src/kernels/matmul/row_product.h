@@ -1,7 +1,8 @@
 #pragma once
 
-// One row of a times the rows of b (NT), as generation needs it for every token, for *_cpu.cc files
-// only. Reading b takes the time, so nothing of it is packed (row_chains.h).
+// One row of a or a few times the rows of b (NT), as generation needs it for every token, for
+// *_cpu.cc files only. Reading b takes the time, so nothing of it is packed for all of k
+// (row_chains.h).
 
 #include "kernels/matmul/product_block.h"
 #include "kernels/matmul/row_chains.h"
@@ -30,60 +31,85 @@ class WithoutDenormals {
   const bool is_active_;
 };
 
-// Writes the row of a as the dwords that steps multiply.
+// Writes `count` elements of a row of a as the dwords that steps multiply.
 template <typename T>
-void fill_row_steps(const T* a_K, int64_t k, uint32_t* steps) {
+void fill_steps(const T* a, int64_t count, uint32_t* steps) {
   using U = RowType<T>;
   if constexpr (std::is_same_v<T, U>) {
-    steps[num_steps_of(k, kStepElements<U>) - 1] = 0;
-    __builtin_memcpy(steps, a_K, size_t(k) * sizeof(T));
+    steps[num_steps_of(count, kStepElements<U>) - 1] = 0;
+    __builtin_memcpy(steps, a, size_t(count) * sizeof(T));
   } else {
     float* const wide = reinterpret_cast<float*>(steps);
-    wide[k] = 0.0f;  // the second element of the last pair, if k is odd
-    for (int64_t i = 0; i < k; i += kLanes) store_row(wide + i, load_row(a_K + i, k - i), k - i);
+    if (count % 2 != 0) wide[count] = 0.0f;  // the second element of the last pair
+    for (int64_t i = 0; i < count; i += kLanes) {
+      store_row(wide + i, load_row(a + i, count - i), count - i);
+    }
+  }
+}
+
+// Writes all rows of a block by block: [block of k][row][step], so that a block is read in the
+// order of memory.
+template <typename T>
+void fill_blocks(const MatmulArgs& args, int64_t k, uint32_t* steps) {
+  for (int64_t done = 0; done < k; done += RowsOfB<T>::kBlock) {
+    const int64_t count = std::min(RowsOfB<T>::kBlock, k - done);
+    for (int64_t row = 0; row < args.c.rows; ++row, steps += kStepsOfBlock<T>) {
+      fill_steps(args.a.row<const T>(row) + done, count, steps);
+    }
   }
 }
 
 // `cols_later`: from the columns of a tile to those that its thread is likely to take next.
 template <typename T>
-void multiply_row_columns(const MatmulArgs& args, int64_t k, const uint32_t* steps, int64_t begin,
-                          int64_t end, int64_t cols_later) {
-  for (int64_t col = begin; col < end; col += kRowCols) {
+void multiply_columns(const MatmulArgs& args, int64_t k, const uint32_t* steps, int64_t begin,
+                      int64_t end, int64_t cols_later) {
+  const int64_t width = args.c.rows == 1 ? kRowCols : kPanelCols;
+  for (int64_t col = begin; col < end; col += width) {
     const ProductBlock block{.row = 0,
-                             .rows = 1,
+                             .rows = args.c.rows,
                              .row_in_tile = 0,
                              .col = col,
-                             .cols = std::min(kRowCols, end - col),
+                             .cols = std::min(width, end - col),
                              .k_begin = 0,
                              .k_count = k};
-    alignas(64) float sums[kRowCols], bias[kRowCols];
-    {
+    alignas(64) float sums[kMostChainRows * kRowCols], bias[kRowCols];
+    const RowsOfB<T> b{args.b.row<const T>(col), args.b.stride, block.cols, k};
+    const T* const later = args.b.row<const T>(col + cols_later);
+    if (kMostChainRows == 1 || block.rows == 1) {
       const WithoutDenormals mode(kInChunks<T>);
-      row_sums<T>({args.b.row<const T>(col), args.b.stride, block.cols, k}, steps,
-                  args.b.row<const T>(col + cols_later), sums);
+      row_sums<T>(b, steps, later, sums);
+    } else if constexpr (kMostChainRows > 1) {
+      rows_sums<T>(b, steps, block.rows, later, sums);
     }
     if (args.bias_N) widen_bias<T>(args, block, bias);
-    write_result(args, block, sums, kRowCols, args.bias_N ? bias : nullptr);
+    write_result(args, block, sums, width, args.bias_N ? bias : nullptr);
   }
 }
 
-// True for the products that multiply_row makes.
-TRIREME_INLINE bool is_row_product(const MatmulArgs& args, int64_t k) {
-  return args.form == MatmulForm::NT && args.c.rows == 1 && args.write == Write::Overwrite &&
-         k > 0 && (k + 1) * int64_t{sizeof(float)} <= kWorkspaceBytesPerThread;
+template <typename T>
+int64_t bytes_of_blocks(int64_t rows, int64_t k) {
+  return rows * num_steps_of(k, RowsOfB<T>::kBlock) * kStepsOfBlock<T> * int64_t{sizeof(uint32_t)};
+}
+
+// True for the products that multiply_few_rows makes.
+template <typename T>
+bool is_product_of_few_rows(const MatmulArgs& args, int64_t k) {
+  return args.form == MatmulForm::NT && args.c.rows <= kMostChainRows &&
+         args.write == Write::Overwrite && k > 0 &&
+         bytes_of_blocks<T>(args.c.rows, k) <= kWorkspaceBytesPerThread;
 }
 
 template <typename T>
-void multiply_row(Stream& stream, const MatmulArgs& args, int64_t k) {
+void multiply_few_rows(Stream& stream, const MatmulArgs& args, int64_t k) {
   uint32_t* const steps = reinterpret_cast<uint32_t*>(stream.workspace(0));
-  fill_row_steps(args.a.row<const T>(0), k, steps);
+  fill_blocks<T>(args, k, steps);
   const int64_t row_bytes = k * int64_t{sizeof(T)};
   const int64_t grain = std::max<int64_t>(1, kRowTileBytes / row_bytes / kRowCols) * kRowCols;
   const int64_t N = args.c.cols;
   stream.team().parallel_for((N + grain - 1) / grain, [&](int64_t tile, int) {
     const int64_t begin = tile * grain;
-    multiply_row_columns<T>(args, k, steps, begin, std::min(begin + grain, N),
-                            stream.team().size() * grain);
+    multiply_columns<T>(args, k, steps, begin, std::min(begin + grain, N),
+                        stream.team().size() * grain);
   });
 }
 

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "kernels/kernel_table.h"
 #include "kernels/random_matrix.h"
 #include "kernels/test_stream.h"
@@ -17,8 +19,8 @@ void make_extreme(RandomMatrix& x) {
   }
 }
 
-// A token that is generated alone must see what it would see in a prompt.
-TEST(RowProduct, ARowHasTheBitsThatItHasBesideAnother) {
+// A token that is generated alone must see what it would see in a prompt, and beside other prompts.
+TEST(RowProduct, ARowHasTheBitsThatItHasBesideOthers) {
   TestStream threads(2);
   for (Isa isa : supported_isas()) {
     for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
@@ -26,24 +28,28 @@ TEST(RowProduct, ARowHasTheBitsThatItHasBesideAnother) {
         for (bool is_extreme : {false, true}) {
           SCOPED_TRACE(std::string(name_of(isa)) + " " + std::string(name_of(dtype)) + ", k " +
                        std::to_string(k) + (is_extreme ? ", extreme" : ""));
-          constexpr int64_t kCols = 53;
-          RandomMatrix a(dtype, 2, k, 3, 1), b(dtype, kCols, k, 5, 2), bias(dtype, 1, kCols, 0, 3);
+          constexpr int64_t kRows = 18, kCols = 53;  // more rows than share blocks of b
+          RandomMatrix a(dtype, kRows, k, 3, 1), b(dtype, kCols, k, 5, 2),
+              bias(dtype, 1, kCols, 0, 3);
           if (is_extreme && dtype != DType::F16) {
             make_extreme(a);
             make_extreme(b);
           }
-          RandomMatrix both(DType::F32, 2, kCols, 1, 4);
-          RandomMatrix alone = both;
+          RandomMatrix all(DType::F32, kRows, kCols, 1, 4);
           const auto multiply = [&](MatrixRef rows, MatrixRef c) {
             MatmulArgs args{.form = MatmulForm::NT, .a = rows, .b = b, .c = c};
             if (!is_extreme) args.bias_N = bias.row();  // it would hide small sums
             cpu_kernels(isa).matmul(threads.stream, args);
           };
-          multiply(a, both);
-          for (int64_t row = 0; row < 2; ++row) {
-            multiply(rows_of(a.ref(), row, 1), rows_of(alone.ref(), row, 1));
+          multiply(a, all);
+          for (int64_t few : {1, 2, 5, 16}) {
+            RandomMatrix parts(DType::F32, kRows, kCols, 1, 4);
+            for (int64_t row = 0; row < kRows; row += few) {
+              const int64_t count = std::min(few, kRows - row);
+              multiply(rows_of(a.ref(), row, count), rows_of(parts.ref(), row, count));
+            }
+            ASSERT_TRUE(parts == all) << few << " rows at a time";
           }
-          ASSERT_TRUE(alone == both);
         }
       }
     }
