@@ -186,6 +186,8 @@ TRIREME_INLINE void transpose_blocks(F32x16& a, F32x16& b, F32x16& c, F32x16& d)
 }
 
 TRIREME_INLINE F32x16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+// Keeps x in registers for all that use it. Otherwise each of them may load it again.
+TRIREME_INLINE void keep_in_registers(F32x16& x) { asm("" : "+x"(x.low), "+x"(x.high)); }
 TRIREME_INLINE F32x16 load_int8(const int8_t* p) {
   const auto eight = [](const int8_t* bytes) TRIREME_INLINE_LAMBDA {
     return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));

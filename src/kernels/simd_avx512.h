@@ -111,6 +111,8 @@ TRIREME_INLINE void transpose_blocks(F32x16& a, F32x16& b, F32x16& c, F32x16& d)
 }
 
 TRIREME_INLINE F32x16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+// Keeps x in a register for all that use it. Otherwise each of them may load it again.
+TRIREME_INLINE void keep_in_registers(F32x16& x) { asm("" : "+v"(x.v)); }
 TRIREME_INLINE F32x16 load_int8(const int8_t* p) {
   return {_mm512_cvtepi32_ps(
       _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};

@@ -9,13 +9,22 @@ namespace trireme::TRIREME_ISA {
 namespace {
 
 constexpr int64_t kBytesAhead = 2048;  // that are prefetched; beyond a row lies the next one
+constexpr int kBlocksAtOnce = 4;
 
-// Two things are widened to fp32: the rows of x for all threads, and the scales of a row of w.
-// scale_B has room for whole vectors.
+// Rows of w that are multiplied at once by a single row of x, because a multiply-add of a chain of
+// sums waits for the one before.
+constexpr int kWeightsAtOnce = 2;
+
+// Two things are widened to fp32: the rows of x for all threads, and the scales of kWeightsAtOnce
+// rows of w, which are scale_stride apart.
 struct Widened {
   const float* x_TC;
   float* scale_B;
+  int64_t scale_stride;  // whole vectors
 };
+constexpr int64_t scale_stride_of(int64_t num_blocks) {
+  return (num_blocks + kLanes - 1) / kLanes * kLanes;
+}
 
 // `to` has room for whole vectors.
 template <typename T>
@@ -27,9 +36,20 @@ TRIREME_INLINE const int8_t* bytes_of_row(const QuantizedMatrix& w, int64_t row)
   return static_cast<const int8_t*>(w.q_FC.data) + row * w.q_FC.stride;
 }
 
-// Writes a row of w times kRows rows of x to `sums`. A block of bytes is multiplied as it is, and
-// its sums, which must be finite in fp32, are then scaled and added to a chain. Rows of w follow
-// each other in memory.
+template <int64_t kBytes>
+TRIREME_INLINE void prefetch_bytes(const int8_t* from) {
+#pragma GCC unroll 4
+  for (int64_t at = 0; at < kBytes; at += 64) __builtin_prefetch(from + at);
+}
+
+// The sums of one block: of its 32 products, two in each lane. They must be finite in fp32.
+TRIREME_INLINE F32x16 block_sums(F32x16 low, F32x16 high, F32x16 x_low, F32x16 x_high) {
+  return fma(high, x_high, low * x_low);
+}
+
+// Writes a row of w times kRows rows of x to `sums`, kLanes apart. A block of bytes is multiplied
+// as it is, and its sums are then scaled and added to a chain. Rows of w follow each other in
+// memory.
 template <int kRows>
 TRIREME_INLINE void dot_rows(const int8_t* q_C, const float* scale_B, int64_t num_blocks,
                              const float* x_TC, int64_t C, float* sums) {
@@ -44,19 +64,54 @@ TRIREME_INLINE void dot_rows(const int8_t* q_C, const float* scale_B, int64_t nu
 #pragma GCC unroll 4
     for (int t = 0; t < kRows; ++t) {
       const float* const x = x_TC + t * C + c;
-      chain[t] = fma(fma(high, load(x + kLanes), low * load(x)), scale, chain[t]);
+      chain[t] = fma(block_sums(low, high, load(x), load(x + kLanes)), scale, chain[t]);
     }
   };
   int64_t block = 0;
-  for (; block + 4 <= num_blocks; block += 4) {
-    __builtin_prefetch(q_C + block * kScaleBlock + kBytesAhead);
-    __builtin_prefetch(q_C + block * kScaleBlock + kBytesAhead + 64);
+  for (; block + kBlocksAtOnce <= num_blocks; block += kBlocksAtOnce) {
+    prefetch_bytes<kBlocksAtOnce * kScaleBlock>(q_C + block * kScaleBlock + kBytesAhead);
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) add(block + i);
+    for (int i = 0; i < kBlocksAtOnce; ++i) add(block + i);
   }
   for (; block < num_blocks; ++block) add(block);
 #pragma GCC unroll 4
-  for (int t = 0; t < kRows; ++t) sums[t] = reduce_sum(chain[t]);
+  for (int t = 0; t < kRows; ++t) sums[t * kLanes] = reduce_sum(chain[t]);
+}
+
+// Writes kWeights rows of w, `stride` bytes apart, times one row of x to `sums`, with the bits of
+// dot_rows.
+template <int kWeights>
+TRIREME_INLINE void dot_weights(const int8_t* q_FC, int64_t stride, const Widened& widened,
+                                int64_t num_blocks, const float* x_C, float* sums) {
+  F32x16 chain[kWeights];
+#pragma GCC unroll 2
+  for (int f = 0; f < kWeights; ++f) chain[f] = zeros();
+  const auto add = [&](int64_t block) TRIREME_INLINE_LAMBDA {
+    const int64_t c = block * kScaleBlock;
+    F32x16 x_low = load(x_C + c), x_high = load(x_C + c + kLanes);
+    keep_in_registers(x_low);
+    keep_in_registers(x_high);
+#pragma GCC unroll 2
+    for (int f = 0; f < kWeights; ++f) {
+      const F32x16 scale = broadcast(widened.scale_B[f * widened.scale_stride + block]);
+      const int8_t* const q = q_FC + f * stride + c;
+      chain[f] =
+          fma(block_sums(load_int8(q), load_int8(q + kLanes), x_low, x_high), scale, chain[f]);
+    }
+  };
+  // The rows after these are prefetched in the order of memory.
+  const int8_t* ahead = q_FC + std::max(kBytesAhead, kWeights * stride);
+  int64_t block = 0;
+  for (; block + kBlocksAtOnce <= num_blocks; block += kBlocksAtOnce) {
+    constexpr int64_t kBytes = kWeights * kBlocksAtOnce * kScaleBlock;
+    prefetch_bytes<kBytes>(ahead);
+    ahead += kBytes;
+#pragma GCC unroll 4
+    for (int i = 0; i < kBlocksAtOnce; ++i) add(block + i);
+  }
+  for (; block < num_blocks; ++block) add(block);
+#pragma GCC unroll 2
+  for (int f = 0; f < kWeights; ++f) sums[f] = reduce_sum(chain[f]);
 }
 
 // Writes `count` columns of y, at most kLanes.
@@ -72,19 +127,26 @@ TRIREME_INLINE void write_sums(const QuantizedMatmulArgs& args, int64_t f, int64
   }
 }
 
-// Writes the products of a row of w and all rows of x to a column of sums_TF.
-TRIREME_INLINE void multiply_weight_row(const QuantizedMatmulArgs& args, int64_t f,
-                                        const Widened& widened, float* sums_TF) {
+// Writes the products of kWeights rows of w, from f on, and all rows of x to columns of sums_TF.
+template <int kWeights>
+TRIREME_INLINE void multiply_weights(const QuantizedMatmulArgs& args, int64_t f,
+                                     const Widened& widened, float* sums_TF) {
   const int64_t num_rows = args.x_TC.rows, C = args.x_TC.cols, B = args.w.scale_FB.cols;
-  widen_row(args.w.scale_FB.row<f16>(f), B, widened.scale_B);
-  const auto multiply = [&]<int kRows>(int64_t first, std::integral_constant<int, kRows>) {
-    float sums[kRows];
-    dot_rows<kRows>(bytes_of_row(args.w, f), widened.scale_B, B, widened.x_TC + first * C, C, sums);
-    for (int64_t t = 0; t < kRows; ++t) sums_TF[(first + t) * kLanes] = sums[t];
-  };
+  const int8_t* const q_FC = bytes_of_row(args.w, f);
+  const int64_t stride = args.w.q_FC.stride;
+  for (int i = 0; i < kWeights; ++i) {
+    widen_row(args.w.scale_FB.row<f16>(f + i), B, widened.scale_B + i * widened.scale_stride);
+  }
   int64_t t = 0;
-  for (; t + 4 <= num_rows; t += 4) multiply(t, std::integral_constant<int, 4>());
-  for (; t < num_rows; ++t) multiply(t, std::integral_constant<int, 1>());
+  for (; t + 4 <= num_rows; t += 4) {
+    for (int i = 0; i < kWeights; ++i) {
+      dot_rows<4>(q_FC + i * stride, widened.scale_B + i * widened.scale_stride, B,
+                  widened.x_TC + t * C, C, sums_TF + t * kLanes + i);
+    }
+  }
+  for (; t < num_rows; ++t) {
+    dot_weights<kWeights>(q_FC, stride, widened, B, widened.x_TC + t * C, sums_TF + t * kLanes);
+  }
 }
 
 template <typename T, typename Y>
@@ -93,7 +155,11 @@ void multiply_rows(const QuantizedMatmulArgs& args, int64_t begin, int64_t end,
   alignas(64) float sums_TF[QuantizedMatmulArgs::kFewRows * kLanes] = {};
   for (int64_t first = begin; first < end; first += kLanes) {
     const int64_t count = std::min(kLanes, end - first);
-    for (int64_t f = 0; f < count; ++f) multiply_weight_row(args, first + f, widened, sums_TF + f);
+    int64_t f = 0;
+    for (; f + kWeightsAtOnce <= count; f += kWeightsAtOnce) {
+      multiply_weights<kWeightsAtOnce>(args, first + f, widened, sums_TF + f);
+    }
+    for (; f < count; ++f) multiply_weights<1>(args, first + f, widened, sums_TF + f);
     write_sums<T, Y>(args, first, count, sums_TF);
   }
 }
@@ -106,7 +172,9 @@ void multiply_few(Stream& stream, const QuantizedMatmulArgs& args) {
   const int64_t grain = std::max<int64_t>(1, kRowTileBytes / C / kLanes) * kLanes;
   for_each_tile(stream, args.y_TF.cols, grain, [&](int64_t begin, int64_t end, int thread) {
     float* const own = reinterpret_cast<float*>(stream.workspace(thread));
-    multiply_rows<T, Y>(args, begin, end, {x_TC, thread == 0 ? own + num_rows * C : own});
+    multiply_rows<T, Y>(
+        args, begin, end,
+        {x_TC, thread == 0 ? own + num_rows * C : own, scale_stride_of(args.w.scale_FB.cols)});
   });
 }
 
@@ -129,7 +197,8 @@ void unpack(Stream& stream, const QuantizedMatmulArgs& args) {
 
 void quantized_matmul(Stream& stream, const QuantizedMatmulArgs& args) {
   check_quantized_matmul(args);
-  const int64_t floats = args.x_TC.rows * args.x_TC.cols + args.w.scale_FB.cols + kLanes;
+  const int64_t floats =
+      args.x_TC.rows * args.x_TC.cols + kWeightsAtOnce * scale_stride_of(args.w.scale_FB.cols);
   const bool is_few = args.x_TC.rows <= QuantizedMatmulArgs::kFewRows;
   TRIREME_CHECK(!is_few || floats * int64_t{sizeof(float)} <= kWorkspaceBytesPerThread,
                 "rows of x do not fit into the workspace");
