@@ -20,7 +20,8 @@ Tensor filled(DType dtype, int64_t rows, int64_t cols, int64_t step) {
   return tensor;
 }
 
-// Causal: query i meets i + 1 keys. Forward has 2 products of 2 FLOPs per pair, backward 5.
+// Causal: query i meets kv_len - q_len + i + 1 keys. Forward has 2 products of 2 FLOPs per pair,
+// backward 5.
 BenchRow row_of(const std::string& name, DType dtype, double seconds, double flops) {
   BenchRow row;
   row.family = "attention";

@@ -60,6 +60,8 @@ inline std::vector<AttentionShape> odd_attention_shapes() {
           with_values_of(35, attention_shape(1, 1, 129, 2, 2, 18)),
           attention_shape(1, 5, 200, 2, 2, 17),
           attention_shape(1, 3, 70, 8, 1, 20),
+          attention_shape(1, 3, 70, 2, 1, 17),
+          with_values_of(35, attention_shape(1, 3, 129, 8, 1, 17)),
           attention_shape(2, 1, 130, 7, 1, 64),
           attention_shape(2, 70, 135, 2, 1, 64),
           attention_shape(1, 210, 210, 1, 1, 64),

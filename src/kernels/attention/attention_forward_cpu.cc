@@ -6,6 +6,7 @@ namespace trireme::TRIREME_ISA {
 namespace {
 
 constexpr double kSerialFlops = 4e5;
+constexpr int64_t kBlockRows = 384;  // rows that share the packing of a tile of keys
 
 template <typename T>
 void run(Stream& stream, const AttentionForwardArgs& args) {

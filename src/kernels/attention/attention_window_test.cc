@@ -70,18 +70,22 @@ TEST(AttentionWindow, BitsDoNotDependOnThreads) {
   });
 }
 
-// What it does not see may be anything, even where it is the only query of its head.
+// What it does not see may be anything, even where it is the only query. Its heads multiply keys
+// and values in place or, where eight share a kv head, packed ones.
 TEST(AttentionWindow, AQueryThatSeesNoKeyReadsNoValue) {
   TestStream threads(1);
   for (const Isa isa : supported_isas()) {
     for (const DType dtype : kAttentionDTypes) {
-      AttentionOperands o(not_causal(attention_shape(1, 1, 70, 2, 2, 16)), dtype, 0.0f);
-      o.set_window([&](int64_t) { return o.shape.kv_len; });
-      for (int64_t row = 0; row < o.kv_rows; ++row) {
-        for (int64_t col = o.q_cols; col < o.qkv.cols(); ++col) o.qkv.set(row, col, NAN);
+      for (const auto& [heads, kv_heads] : {std::pair(2, 2), {2, 1}, {8, 1}}) {
+        AttentionOperands o(not_causal(attention_shape(1, 1, 70, heads, kv_heads, 16)), dtype,
+                            0.0f);
+        o.set_window([&](int64_t) { return o.shape.kv_len; });
+        for (int64_t row = 0; row < o.kv_rows; ++row) {
+          for (int64_t col = o.q_cols; col < o.qkv.cols(); ++col) o.qkv.set(row, col, NAN);
+        }
+        cpu_kernels(isa).attention_forward(threads.stream, o.forward());
+        for (int64_t col = 0; col < o.out.cols(); ++col) ASSERT_EQ(o.out.get(0, col), 0.0f);
       }
-      cpu_kernels(isa).attention_forward(threads.stream, o.forward());
-      for (int64_t col = 0; col < o.out.cols(); ++col) ASSERT_EQ(o.out.get(0, col), 0.0f);
     }
   }
 }

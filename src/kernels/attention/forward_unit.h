@@ -15,8 +15,8 @@ namespace {
 // The reference value of the exponentials follows the maximum of the scores only when that has
 // grown by this much, in powers of two. So sums stay exact enough and rows are rarely rescaled.
 constexpr float kSlack = 8.0f;
-constexpr int64_t kBlockRows = 384;  // rows that share the packing of a tile of keys
-// Heads of one query that multiply keys and values where they lie; more of them pack these once.
+// Up to so many heads of one query multiply keys and values in place. For more heads, a tile is
+// packed once.
 constexpr int64_t kHeadsInPlace = 2;
 constexpr float kNoReference = -std::numeric_limits<float>::infinity();  // no key was seen
 
@@ -84,7 +84,7 @@ struct Forward {
   LeftRows queries_of(const Group& group, const Block& block, const ForwardState<U>& s) const;
   ForwardState<U> start(const Block& block, std::byte* workspace) const;
   void attend(const Block& block, int64_t key, const ForwardState<U>& s) const;
-  void attend_query(const Block& block, int64_t key, const ForwardState<U>& s) const;
+  void attend_in_place(const Block& block, int64_t key, const ForwardState<U>& s) const;
   void softmax_tile(const Group& group, const Block& block, const ForwardState<U>& s) const;
   void attend_group(const Group& group, const Block& block, const ForwardState<U>& s) const;
   template <int kVectors, bool kMasked>
@@ -246,7 +246,7 @@ void Forward<T>::attend_group(const Group& group, const Block& block,
 
 // Does what attend() does, for a block of one query and without packing keys and values.
 template <typename T>
-void Forward<T>::attend_query(const Block& block, int64_t key, const ForwardState<U>& s) const {
+void Forward<T>::attend_in_place(const Block& block, int64_t key, const ForwardState<U>& s) const {
   const int64_t num_keys = std::min(kTile, num_visible(block.first) - key);
   if (first_key(block, block.first) >= key + num_keys) return;  // sees none of the tile
   const T* k = keys_from(block, key);
@@ -254,7 +254,13 @@ void Forward<T>::attend_query(const Block& block, int64_t key, const ForwardStat
   const int64_t width = padded_dim(shape.out_dim());
   prefetch_rows(v, args.v_T_KD.stride, num_keys, shape.out_dim());
   for (int64_t h = 0; h < block.num_heads; ++h) {
-    const Group group{block.head + h, block.first, h, 1, key, num_keys, true};
+    const Group group{.head = block.head + h,
+                      .query = block.first,
+                      .row = h,
+                      .count = 1,
+                      .key = key,
+                      .num_keys = num_keys,
+                      .is_one_query = true};
     row_scores(queries_of(group, block, s).data, k, args.k_T_KD.stride, num_keys, shape.head_dim,
                s.scores);
     softmax_tile(group, block, s);
@@ -280,8 +286,6 @@ void Forward<T>::attend(const Block& block, int64_t key, const ForwardState<U>& 
   const int64_t num_next = std::min(kTile, num_visible(last_query) - key - kTile);
   prefetch_rows(k + kTile * k_T_KD.stride, k_T_KD.stride, num_next, shape.head_dim);
   prefetch_rows(v + kTile * v_T_KD.stride, v_T_KD.stride, num_next, shape.out_dim());
-  // Earlier queries see no key of the tile.
-  const int64_t first_seeing = std::max<int64_t>(0, key - num_visible(block.first) + 1);
   if (block.count == 1) {
     for (int64_t h = 0; h < block.num_heads; h += kGroupRows) {
       attend_group({.head = block.head + h,
@@ -295,6 +299,8 @@ void Forward<T>::attend(const Block& block, int64_t key, const ForwardState<U>& 
     }
     return;
   }
+  // Earlier queries see no key of the tile.
+  const int64_t first_seeing = std::max<int64_t>(0, key - num_visible(block.first) + 1);
   for (int64_t h = 0; h < block.num_heads; ++h) {
     for (int64_t i = first_seeing / kGroupRows * kGroupRows; i < block.count; i += kGroupRows) {
       const int64_t count = std::min(kGroupRows, block.count - i);
@@ -357,9 +363,9 @@ void Forward<T>::run_unit(int64_t unit, std::byte* workspace) const {
   block.first_tile = first_key(block, block.first) / kTile * kTile;
   const ForwardState<U> state = start(block, workspace);
   const int64_t end_key = num_visible(block.first + block.count - 1);
-  const bool is_one_query = block.count == 1 && block.num_heads <= kHeadsInPlace;
+  const bool in_place = block.count == 1 && block.num_heads <= kHeadsInPlace;
   for (int64_t key = block.first_tile; key < end_key; key += kTile) {
-    is_one_query ? attend_query(block, key, state) : attend(block, key, state);
+    in_place ? attend_in_place(block, key, state) : attend(block, key, state);
   }
   finish(block, state);
 }

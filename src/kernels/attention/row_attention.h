@@ -1,8 +1,8 @@
 #pragma once
 
 // The products of a query of one head with its keys and values, as generation needs them for every
-// token, for *_cpu.cc files only. Packed keys and values would serve few other rows, so they are
-// read in place. The bits are those of score_product and value_product.
+// token, for *_cpu.cc files only. Packing would serve few rows, so keys and values are read in
+// place. The bits are those of score_product and value_product.
 
 #include "kernels/attention/attention_tile.h"
 #include "kernels/matmul/row_chains.h"

@@ -51,13 +51,9 @@ BenchRow bench_product(const BenchContext& context, MatmulForm form, const Matmu
 // More than a cache holds, so that every product reads its weight from memory, as a token does.
 constexpr int64_t kLeastBytes = int64_t{128} << 20;
 
-struct FewRowsShape {
-  int64_t rows, cols, k;
-};
-
 // The products of a token of GPT-2 124M, for one prompt and for several.
-std::vector<FewRowsShape> few_rows_shapes() {
-  std::vector<FewRowsShape> shapes;
+std::vector<MatmulShape> few_rows_shapes() {
+  std::vector<MatmulShape> shapes;
   for (int64_t rows : {1, 4, 8, 16}) {
     for (const auto& [cols, k] : {std::pair(768, 768), {3072, 768}, {768, 3072}, {50257, 768}}) {
       shapes.push_back({rows, cols, k});
@@ -76,7 +72,7 @@ Tensor filled(DType dtype, Shape shape, E value) {
 // Times products of few rows with as many weights, one after the other, and counts their bytes.
 template <typename Multiply>
 void bench_few_rows(std::vector<BenchRow>& rows, const BenchContext& context,
-                    const std::string& dtype, const FewRowsShape& shape, double bytes_of_weight,
+                    const std::string& dtype, const MatmulShape& shape, double bytes_of_weight,
                     Multiply&& multiply) {
   const std::string count_of_rows =
       shape.rows == 1 ? "one row" : fmt::format("{} rows", shape.rows);
@@ -96,7 +92,7 @@ void bench_few_rows(std::vector<BenchRow>& rows, const BenchContext& context,
 }
 
 void bench_products_of_few_rows(std::vector<BenchRow>& rows, const BenchContext& context) {
-  for (const FewRowsShape& shape : few_rows_shapes()) {
+  for (const MatmulShape& shape : few_rows_shapes()) {
     const int64_t cols = shape.cols, k = shape.k;
     const double elements = double(cols) * double(k);
     bench_few_rows(rows, context, "bf16", shape, 2.0 * elements,

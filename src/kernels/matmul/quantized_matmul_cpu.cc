@@ -8,19 +8,20 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-constexpr int64_t kBytesAhead = 2048;  // that are prefetched; beyond a row lies the next one
+constexpr int64_t kBytesAhead =
+    2048;  // at least so far ahead is prefetched, in following rows, too
 constexpr int kBlocksAtOnce = 4;
 
 // Rows of w that are multiplied at once by a single row of x, because a multiply-add of a chain of
 // sums waits for the one before.
-constexpr int kWeightsAtOnce = 2;
+constexpr int kWeightRowsAtOnce = 2;
 
-// Two things are widened to fp32: the rows of x for all threads, and the scales of kWeightsAtOnce
-// rows of w, which are scale_stride apart.
+// Two things are widened to fp32: the rows of x for all threads, and the scales of up to
+// kWeightRowsAtOnce rows of w.
 struct Widened {
   const float* x_TC;
-  float* scale_B;
-  int64_t scale_stride;  // whole vectors
+  float* scale_FB;
+  int64_t scale_stride;  // from one row to the next, in whole vectors
 };
 constexpr int64_t scale_stride_of(int64_t num_blocks) {
   return (num_blocks + kLanes - 1) / kLanes * kLanes;
@@ -42,15 +43,17 @@ TRIREME_INLINE void prefetch_bytes(const int8_t* from) {
   for (int64_t at = 0; at < kBytes; at += 64) __builtin_prefetch(from + at);
 }
 
-// The sums of one block: of its 32 products, two in each lane. They must be finite in fp32.
+// Returns the sums of the 32 products of a block, two in each lane. These sums must be finite in
+// fp32.
 TRIREME_INLINE F32x16 block_sums(F32x16 low, F32x16 high, F32x16 x_low, F32x16 x_high) {
   return fma(high, x_high, low * x_low);
 }
 
+// Rows of x that share the numbers of a row of w.
+constexpr int kRows = 4;
+
 // Writes a row of w times kRows rows of x to `sums`, kLanes apart. A block of bytes is multiplied
-// as it is, and its sums are then scaled and added to a chain. Rows of w follow each other in
-// memory.
-template <int kRows>
+// as it is, and its sums are then scaled and added to a chain.
 TRIREME_INLINE void dot_rows(const int8_t* q_C, const float* scale_B, int64_t num_blocks,
                              const float* x_TC, int64_t C, float* sums) {
   static_assert(kScaleBlock == 2 * kLanes);
@@ -78,32 +81,32 @@ TRIREME_INLINE void dot_rows(const int8_t* q_C, const float* scale_B, int64_t nu
   for (int t = 0; t < kRows; ++t) sums[t * kLanes] = reduce_sum(chain[t]);
 }
 
-// Writes kWeights rows of w, `stride` bytes apart, times one row of x to `sums`, with the bits of
+// Writes kRowsOfW rows of w, `stride` bytes apart, times one row of x to `sums`, with the bits of
 // dot_rows.
-template <int kWeights>
-TRIREME_INLINE void dot_weights(const int8_t* q_FC, int64_t stride, const Widened& widened,
-                                int64_t num_blocks, const float* x_C, float* sums) {
-  F32x16 chain[kWeights];
+template <int kRowsOfW>
+TRIREME_INLINE void dot_weight_rows(const int8_t* q_FC, int64_t stride, const Widened& widened,
+                                    int64_t num_blocks, const float* x_C, float* sums) {
+  F32x16 chain[kRowsOfW];
 #pragma GCC unroll 2
-  for (int f = 0; f < kWeights; ++f) chain[f] = zeros();
+  for (int f = 0; f < kRowsOfW; ++f) chain[f] = zeros();
   const auto add = [&](int64_t block) TRIREME_INLINE_LAMBDA {
     const int64_t c = block * kScaleBlock;
     F32x16 x_low = load(x_C + c), x_high = load(x_C + c + kLanes);
     keep_in_registers(x_low);
     keep_in_registers(x_high);
 #pragma GCC unroll 2
-    for (int f = 0; f < kWeights; ++f) {
-      const F32x16 scale = broadcast(widened.scale_B[f * widened.scale_stride + block]);
+    for (int f = 0; f < kRowsOfW; ++f) {
+      const F32x16 scale = broadcast(widened.scale_FB[f * widened.scale_stride + block]);
       const int8_t* const q = q_FC + f * stride + c;
       chain[f] =
           fma(block_sums(load_int8(q), load_int8(q + kLanes), x_low, x_high), scale, chain[f]);
     }
   };
-  // The rows after these are prefetched in the order of memory.
-  const int8_t* ahead = q_FC + std::max(kBytesAhead, kWeights * stride);
+  // The rows after these are prefetched in the order of memory, in which they follow each other.
+  const int8_t* ahead = q_FC + std::max(kBytesAhead, kRowsOfW * stride);
   int64_t block = 0;
   for (; block + kBlocksAtOnce <= num_blocks; block += kBlocksAtOnce) {
-    constexpr int64_t kBytes = kWeights * kBlocksAtOnce * kScaleBlock;
+    constexpr int64_t kBytes = kRowsOfW * kBlocksAtOnce * kScaleBlock;
     prefetch_bytes<kBytes>(ahead);
     ahead += kBytes;
 #pragma GCC unroll 4
@@ -111,7 +114,7 @@ TRIREME_INLINE void dot_weights(const int8_t* q_FC, int64_t stride, const Widene
   }
   for (; block < num_blocks; ++block) add(block);
 #pragma GCC unroll 2
-  for (int f = 0; f < kWeights; ++f) sums[f] = reduce_sum(chain[f]);
+  for (int f = 0; f < kRowsOfW; ++f) sums[f] = reduce_sum(chain[f]);
 }
 
 // Writes `count` columns of y, at most kLanes.
@@ -127,25 +130,25 @@ TRIREME_INLINE void write_sums(const QuantizedMatmulArgs& args, int64_t f, int64
   }
 }
 
-// Writes the products of kWeights rows of w, from f on, and all rows of x to columns of sums_TF.
-template <int kWeights>
-TRIREME_INLINE void multiply_weights(const QuantizedMatmulArgs& args, int64_t f,
-                                     const Widened& widened, float* sums_TF) {
+// Writes the products of kRowsOfW rows of w, from f on, and all rows of x to columns of sums_TF.
+template <int kRowsOfW>
+TRIREME_INLINE void multiply_weight_rows(const QuantizedMatmulArgs& args, int64_t f,
+                                         const Widened& widened, float* sums_TF) {
   const int64_t num_rows = args.x_TC.rows, C = args.x_TC.cols, B = args.w.scale_FB.cols;
   const int8_t* const q_FC = bytes_of_row(args.w, f);
   const int64_t stride = args.w.q_FC.stride;
-  for (int i = 0; i < kWeights; ++i) {
-    widen_row(args.w.scale_FB.row<f16>(f + i), B, widened.scale_B + i * widened.scale_stride);
+  for (int i = 0; i < kRowsOfW; ++i) {
+    widen_row(args.w.scale_FB.row<f16>(f + i), B, widened.scale_FB + i * widened.scale_stride);
   }
   int64_t t = 0;
-  for (; t + 4 <= num_rows; t += 4) {
-    for (int i = 0; i < kWeights; ++i) {
-      dot_rows<4>(q_FC + i * stride, widened.scale_B + i * widened.scale_stride, B,
-                  widened.x_TC + t * C, C, sums_TF + t * kLanes + i);
+  for (; t + kRows <= num_rows; t += kRows) {
+    for (int i = 0; i < kRowsOfW; ++i) {
+      dot_rows(q_FC + i * stride, widened.scale_FB + i * widened.scale_stride, B,
+               widened.x_TC + t * C, C, sums_TF + t * kLanes + i);
     }
   }
   for (; t < num_rows; ++t) {
-    dot_weights<kWeights>(q_FC, stride, widened, B, widened.x_TC + t * C, sums_TF + t * kLanes);
+    dot_weight_rows<kRowsOfW>(q_FC, stride, widened, B, widened.x_TC + t * C, sums_TF + t * kLanes);
   }
 }
 
@@ -156,10 +159,10 @@ void multiply_rows(const QuantizedMatmulArgs& args, int64_t begin, int64_t end,
   for (int64_t first = begin; first < end; first += kLanes) {
     const int64_t count = std::min(kLanes, end - first);
     int64_t f = 0;
-    for (; f + kWeightsAtOnce <= count; f += kWeightsAtOnce) {
-      multiply_weights<kWeightsAtOnce>(args, first + f, widened, sums_TF + f);
+    for (; f + kWeightRowsAtOnce <= count; f += kWeightRowsAtOnce) {
+      multiply_weight_rows<kWeightRowsAtOnce>(args, first + f, widened, sums_TF + f);
     }
-    for (; f < count; ++f) multiply_weights<1>(args, first + f, widened, sums_TF + f);
+    for (; f < count; ++f) multiply_weight_rows<1>(args, first + f, widened, sums_TF + f);
     write_sums<T, Y>(args, first, count, sums_TF);
   }
 }
@@ -184,10 +187,10 @@ void unpack(Stream& stream, const QuantizedMatmulArgs& args) {
       stream, args.w.q_FC.rows, args.w.q_FC.cols, [&](int64_t begin, int64_t end, int) {
         for (int64_t f = begin; f < end; ++f) {
           const int8_t* const q_C = bytes_of_row(args.w, f);
-          const f16* const scale_B = args.w.scale_FB.row<f16>(f);
+          const f16* const scale_FB = args.w.scale_FB.row<f16>(f);
           T* const w_C = args.unpacked_FC.row<T>(f);
           for (int64_t c = 0; c < args.w.q_FC.cols; c += kLanes) {
-            store(w_C + c, load_int8(q_C + c) * broadcast(load_scalar(scale_B + c / kScaleBlock)));
+            store(w_C + c, load_int8(q_C + c) * broadcast(load_scalar(scale_FB + c / kScaleBlock)));
           }
         }
       });
@@ -198,7 +201,7 @@ void unpack(Stream& stream, const QuantizedMatmulArgs& args) {
 void quantized_matmul(Stream& stream, const QuantizedMatmulArgs& args) {
   check_quantized_matmul(args);
   const int64_t floats =
-      args.x_TC.rows * args.x_TC.cols + kWeightsAtOnce * scale_stride_of(args.w.scale_FB.cols);
+      args.x_TC.rows * args.x_TC.cols + kWeightRowsAtOnce * scale_stride_of(args.w.scale_FB.cols);
   const bool is_few = args.x_TC.rows <= QuantizedMatmulArgs::kFewRows;
   TRIREME_CHECK(!is_few || floats * int64_t{sizeof(float)} <= kWorkspaceBytesPerThread,
                 "rows of x do not fit into the workspace");

@@ -84,17 +84,21 @@ TEST(QuantizedMatmul, ManyRowsAgreeWithTheReference) {
 
 TEST(QuantizedMatmul, ARowHasTheSameBitsBesideOthers) {
   Teams teams;
+  constexpr int64_t kRows = 4, kCols = 51, kInner = 224;
   for (const Isa isa : supported_isas()) {
-    QuantizedOperands all(DType::BF16, DType::BF16, 4, 50, 128);
+    QuantizedOperands all(DType::BF16, DType::BF16, kRows, kCols, kInner);
     cpu_kernels(isa).quantized_matmul(teams.of_2, all.args(true));
-    for (int64_t row = 0; row < 4; ++row) {
-      QuantizedOperands alone(DType::BF16, DType::BF16, 4, 50, 128);
-      QuantizedMatmulArgs args = alone.args(true);
-      args.x_TC = rows_of(args.x_TC, row, 1);
-      args.y_TF = rows_of(args.y_TF, row, 1);
-      args.residual_TF = rows_of(args.residual_TF, row, 1);
-      cpu_kernels(isa).quantized_matmul(teams.of_1, args);
-      for (int64_t col = 0; col < 50; ++col) EXPECT_EQ(alone.y.get(row, col), all.y.get(row, col));
+    for (const int64_t few : {1, 2, 3}) {
+      QuantizedOperands parts(DType::BF16, DType::BF16, kRows, kCols, kInner);
+      for (int64_t row = 0; row < kRows; row += few) {
+        const int64_t count = std::min(few, kRows - row);
+        QuantizedMatmulArgs args = parts.args(true);
+        args.x_TC = rows_of(args.x_TC, row, count);
+        args.y_TF = rows_of(args.y_TF, row, count);
+        args.residual_TF = rows_of(args.residual_TF, row, count);
+        cpu_kernels(isa).quantized_matmul(teams.of_1, args);
+      }
+      EXPECT_TRUE(parts.y == all.y) << few << " rows at a time";
     }
   }
 }

@@ -21,7 +21,7 @@ constexpr int64_t kBlockDwords = 16;  // of each row of b, which are transposed 
 // The most rows of a that share the transposed blocks. More of them are multiplied by packed
 // panels, and with AVX-512 all products of several rows are, because these were measured with AVX2
 // only.
-constexpr int64_t kMostChainRows = kRegisterLanes == 16 ? 1 : 16;
+constexpr int64_t kMostRowsPerBlock = kRegisterLanes == 16 ? 1 : 16;
 // The transposed dwords of one chain stay in the 32 registers of AVX-512, if the loop over them is
 // unrolled. Those of several chains are stored.
 constexpr int64_t kUnrolledDwords = kRowChains == 1 ? kBlockDwords : 4;
@@ -62,7 +62,8 @@ TRIREME_INLINE Register add_dword(Register sum, const char* a, IntVector b,
   }
 }
 
-// kRowCols rows of b with k elements each, of which the first `cols` rows exist.
+// As many rows of b as are multiplied together, kRowCols by one row of a and kPanelCols by a few.
+// They have k elements each, and the first `cols` of them exist.
 template <typename T>
 struct RowsOfB {
   static constexpr int64_t kBlock = kBlockDwords * kStepElements<LoadedDword<T>>;  // of a row
@@ -195,8 +196,8 @@ TRIREME_INLINE void row_sums(const RowsOfB<T>& b, const uint32_t* steps, const T
   }
 }
 
-// Loads the elements from `done` on of kPanelCols rows as a panel: [step][kPanelCols]. `later`: as
-// in row_sums.
+// Loads the elements from `done` on of kPanelCols rows as a panel: [step][kPanelCols]. As many
+// bytes are prefetched from `later` on.
 template <bool kIsWhole, typename T>
 TRIREME_INLINE void load_panel(const RowsOfB<T>& b, int64_t done, const T* later, uint32_t* panel) {
   using Dword = LoadedDword<T>;
@@ -221,11 +222,11 @@ TRIREME_INLINE void load_panel(const RowsOfB<T>& b, int64_t done, const T* later
   }
 }
 
-// Does the same for num_rows rows of a, given as [block of k][row][step], and kPanelCols rows of b:
-// a block of b is transposed once for all of them. sums: [num_rows][kPanelCols].
+// Writes the sums of num_rows rows of a and kPanelCols rows of b to sums[num_rows][kPanelCols]. a
+// is [block of k][row][step]. A block of b is transposed once for all rows. `later` is not null.
 template <typename T>
-void rows_sums(const RowsOfB<T>& b, const uint32_t* steps, int64_t num_rows, const T* later,
-               float* sums) {
+void few_rows_sums(const RowsOfB<T>& b, const uint32_t* steps, int64_t num_rows, const T* later,
+                   float* sums) {
   using U = RowType<T>;
   constexpr int64_t kBlock = RowsOfB<T>::kBlock;
   const RowGroups groups(num_rows);

@@ -1,7 +1,7 @@
 #pragma once
 
-// One row of a or a few times the rows of b (NT), as generation needs it for every token, for
-// *_cpu.cc files only. Reading b takes the time, so nothing of it is packed for all of k
+// Products of one or a few rows of a with the rows of b (NT), for *_cpu.cc files only. Generation
+// needs them for every token. Reading b takes the time, so nothing of it is packed for all of k
 // (row_chains.h).
 
 #include "kernels/matmul/product_block.h"
@@ -72,14 +72,15 @@ void multiply_columns(const MatmulArgs& args, int64_t k, const uint32_t* steps, 
                              .cols = std::min(width, end - col),
                              .k_begin = 0,
                              .k_count = k};
-    alignas(64) float sums[kMostChainRows * kRowCols], bias[kRowCols];
+    alignas(64) float sums[std::max(kRowCols, kMostRowsPerBlock * kPanelCols)];
+    alignas(64) float bias[std::max(kRowCols, kPanelCols)];
     const RowsOfB<T> b{args.b.row<const T>(col), args.b.stride, block.cols, k};
     const T* const later = args.b.row<const T>(col + cols_later);
-    if (kMostChainRows == 1 || block.rows == 1) {
+    if (kMostRowsPerBlock == 1 || block.rows == 1) {
       const WithoutDenormals mode(kInChunks<T>);
       row_sums<T>(b, steps, later, sums);
-    } else if constexpr (kMostChainRows > 1) {
-      rows_sums<T>(b, steps, block.rows, later, sums);
+    } else if constexpr (kMostRowsPerBlock > 1) {
+      few_rows_sums<T>(b, steps, block.rows, later, sums);
     }
     if (args.bias_N) widen_bias<T>(args, block, bias);
     write_result(args, block, sums, width, args.bias_N ? bias : nullptr);
@@ -94,7 +95,7 @@ int64_t bytes_of_blocks(int64_t rows, int64_t k) {
 // True for the products that multiply_few_rows makes.
 template <typename T>
 bool is_product_of_few_rows(const MatmulArgs& args, int64_t k) {
-  return args.form == MatmulForm::NT && args.c.rows <= kMostChainRows &&
+  return args.form == MatmulForm::NT && args.c.rows <= kMostRowsPerBlock &&
          args.write == Write::Overwrite && k > 0 &&
          bytes_of_blocks<T>(args.c.rows, k) <= kWorkspaceBytesPerThread;
 }
@@ -103,8 +104,8 @@ template <typename T>
 void multiply_few_rows(Stream& stream, const MatmulArgs& args, int64_t k) {
   uint32_t* const steps = reinterpret_cast<uint32_t*>(stream.workspace(0));
   fill_blocks<T>(args, k, steps);
-  const int64_t row_bytes = k * int64_t{sizeof(T)};
-  const int64_t grain = std::max<int64_t>(1, kRowTileBytes / row_bytes / kRowCols) * kRowCols;
+  const int64_t bytes_of_cols = args.c.rows * kRowCols * k * int64_t{sizeof(T)};
+  const int64_t grain = std::max<int64_t>(1, kRowTileBytes / bytes_of_cols) * kRowCols;
   const int64_t N = args.c.cols;
   stream.team().parallel_for((N + grain - 1) / grain, [&](int64_t tile, int) {
     const int64_t begin = tile * grain;

@@ -56,5 +56,31 @@ TEST(RowProduct, ARowHasTheBitsThatItHasBesideOthers) {
   }
 }
 
+// 16 such rows do not fit into the workspace of a thread, but 15 do.
+TEST(RowProduct, ALongRowHasTheBitsThatItHasBesideOthers) {
+  TestStream threads(2);
+  constexpr int64_t kRows = 17, kCols = 17, k = 65601;
+  for (Isa isa : supported_isas()) {
+    for (DType dtype : {DType::F32, DType::BF16}) {
+      RandomMatrix a(dtype, kRows, k, 3, 1), b(dtype, kCols, k, 5, 2);
+      const auto product_of_parts = [&](int64_t most) {
+        RandomMatrix c(DType::F32, kRows, kCols, 1, 4);
+        for (int64_t row = 0; row < kRows; row += most) {
+          const int64_t count = std::min(most, kRows - row);
+          cpu_kernels(isa).matmul(threads.stream, {.form = MatmulForm::NT,
+                                                   .a = rows_of(a.ref(), row, count),
+                                                   .b = b,
+                                                   .c = rows_of(c.ref(), row, count)});
+        }
+        return c;
+      };
+      const RandomMatrix all = product_of_parts(kRows);
+      for (int64_t few : {1, 15, 16}) {
+        ASSERT_TRUE(product_of_parts(few) == all) << name_of(isa) << ", " << few << " rows";
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme
