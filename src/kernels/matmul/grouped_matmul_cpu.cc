@@ -1,5 +1,6 @@
 #include "kernels/kernels_cpu.h"
 #include "kernels/matmul/product_of.h"
+#include "kernels/matmul/row_product.h"
 
 namespace trireme::TRIREME_ISA {
 namespace {
@@ -40,8 +41,27 @@ GroupTiling tiling_of(Stream& stream, const GroupedMatmulArgs& args, int64_t num
           args, is_by_rows};
 }
 
+// True if every group has no row or a product of few rows, as where experts see a generated token.
+template <typename T>
+bool are_products_of_few_rows(const GroupedMatmulArgs& args) {
+  for (size_t g = 0; g < args.w_G.size(); ++g) {
+    if (!is_product_of_few_rows<T>(product_of(args, g), args.x.cols)) return false;
+  }
+  return true;
+}
+
+template <typename T>
+void multiply_few_rows_of_groups(Stream& stream, const GroupedMatmulArgs& args) {
+  for (size_t g = 0; g < args.w_G.size(); ++g) {
+    const MatmulArgs group = rounded_once(product_of(args, g));
+    if (group.c.rows > 0) multiply_few_rows<T>(stream, group, args.x.cols);
+  }
+}
+
 template <typename P>
 void run(Stream& stream, const GroupedMatmulArgs& args) {
+  using T = typename P::Element;
+  if (are_products_of_few_rows<T>(args)) return multiply_few_rows_of_groups<T>(stream, args);
   const size_t groups = args.w_G.size();
   const int32_t* begin_G = static_cast<const int32_t*>(args.begin_G.data);
   const int64_t num_rows = begin_G[groups] - begin_G[0];
