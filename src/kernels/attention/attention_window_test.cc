@@ -70,8 +70,8 @@ TEST(AttentionWindow, BitsDoNotDependOnThreads) {
   });
 }
 
-// What it does not see may be anything, even where it is the only query. Its heads multiply keys
-// and values in place or, where eight share a kv head, packed ones.
+// Values that a query does not see may be anything, even if it is the only query. Its heads read
+// keys and values in place, or packed ones if eight share a kv head.
 TEST(AttentionWindow, AQueryThatSeesNoKeyReadsNoValue) {
   TestStream threads(1);
   for (const Isa isa : supported_isas()) {

@@ -15,8 +15,8 @@ namespace {
 // The reference value of the exponentials follows the maximum of the scores only when that has
 // grown by this much, in powers of two. So sums stay exact enough and rows are rarely rescaled.
 constexpr float kSlack = 8.0f;
-// Up to so many heads of one query multiply keys and values in place. For more heads, a tile is
-// packed once.
+// If at most so many heads share a kv head, a single query multiplies keys and values in place.
+// Otherwise each tile is packed once for all heads.
 constexpr int64_t kHeadsInPlace = 2;
 constexpr float kNoReference = -std::numeric_limits<float>::infinity();  // no key was seen
 
@@ -244,7 +244,8 @@ void Forward<T>::attend_group(const Group& group, const Block& block,
                    s.out + group.row * padded_dim(shape.out_dim()));
 }
 
-// Does what attend() does, for a block of one query and without packing keys and values.
+// Does what attend() does for a block of one query and at most kHeadsInPlace heads, without packing
+// keys and values.
 template <typename T>
 void Forward<T>::attend_in_place(const Block& block, int64_t key, const ForwardState<U>& s) const {
   const int64_t num_keys = std::min(kTile, num_visible(block.first) - key);

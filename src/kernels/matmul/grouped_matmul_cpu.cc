@@ -41,32 +41,52 @@ GroupTiling tiling_of(Stream& stream, const GroupedMatmulArgs& args, int64_t num
           args, is_by_rows};
 }
 
-// True if every group has no row or a product of few rows, as where experts see a generated token.
+// True if the product of every group has few rows or none. Generation has such products of experts.
 template <typename T>
-bool are_products_of_few_rows(const GroupedMatmulArgs& args) {
+bool are_products_of_few_rows(const GroupedMatmulArgs& args, int64_t num_rows) {
   for (size_t g = 0; g < args.w_G.size(); ++g) {
-    if (!is_product_of_few_rows<T>(product_of(args, g), args.x.cols)) return false;
+    if (!FewRowsProduct<T>::is_one(product_of(args, g), args.x.cols)) return false;
   }
-  return true;
+  return fit_into_workspace(FewRowsProduct<T>::num_steps(num_rows, args.x.cols));
 }
 
+// All threads together take the tiles of all groups, whose rows lie in the workspace one group
+// behind the other.
 template <typename T>
-void multiply_few_rows_of_groups(Stream& stream, const GroupedMatmulArgs& args) {
+void multiply_few_rows(Stream& stream, const GroupedMatmulArgs& args) {
+  using Few = FewRowsProduct<T>;
+  uint32_t* const steps = reinterpret_cast<uint32_t*>(stream.workspace(0));
+  const int32_t* begin_G = static_cast<const int32_t*>(args.begin_G.data);
+  const int64_t k = args.x.cols;
+  const auto product_of_group = [&](size_t g) {
+    return Few{product_of(args, g), k, steps + Few::num_steps(begin_G[g] - begin_G[0], k)};
+  };
+  const auto num_tiles_of = [&](size_t g) {
+    return Few::num_tiles(begin_G[g + 1] - begin_G[g], args.y.cols, k);
+  };
+  int64_t num_tiles = 0;
   for (size_t g = 0; g < args.w_G.size(); ++g) {
-    const MatmulArgs group = rounded_once(product_of(args, g));
-    if (group.c.rows > 0) multiply_few_rows<T>(stream, group, args.x.cols);
+    product_of_group(g).fill();
+    num_tiles += num_tiles_of(g);
   }
+  stream.team().parallel_for(num_tiles, [&](int64_t tile, int) {
+    size_t g = 0;
+    for (; tile >= num_tiles_of(g); ++g) tile -= num_tiles_of(g);
+    product_of_group(g).multiply_tile(tile, stream.team().size());
+  });
 }
 
 template <typename P>
 void run(Stream& stream, const GroupedMatmulArgs& args) {
   using T = typename P::Element;
-  if (are_products_of_few_rows<T>(args)) return multiply_few_rows_of_groups<T>(stream, args);
   const size_t groups = args.w_G.size();
   const int32_t* begin_G = static_cast<const int32_t*>(args.begin_G.data);
   const int64_t num_rows = begin_G[groups] - begin_G[0];
   const bool serial =
       2.0 * double(num_rows) * double(args.x.cols) * double(args.y.cols) < P::kSerialFlops;
+  if (!serial && are_products_of_few_rows<T>(args, num_rows)) {
+    return multiply_few_rows<T>(stream, args);
+  }
   const GroupTiling cut = tiling_of<P>(stream, args, num_rows, serial);
   int64_t num_tiles = 0;
   for (size_t g = 0; g < groups; ++g) num_tiles += cut.num_tiles(g);
@@ -85,7 +105,8 @@ void run(Stream& stream, const GroupedMatmulArgs& args) {
 
 void grouped_matmul(Stream& stream, const GroupedMatmulArgs& args) {
   check_grouped_matmul(args);
-  if (args.w_G.empty() || args.x.cols == 0 || args.y.cols == 0) return;
+  if (args.w_G.empty() || args.y.cols == 0) return;
+  if (args.form == MatmulForm::TN && args.x.cols == 0) return;
   with_element(args.x.dtype, [&]<typename T>(T) { run<ProductOf<T>>(stream, args); });
 }
 

@@ -5,12 +5,24 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
+template <typename T>
+void multiply_few_rows(Stream& stream, const MatmulArgs& args, int64_t k) {
+  const FewRowsProduct<T> product{args, k, reinterpret_cast<uint32_t*>(stream.workspace(0))};
+  product.fill();
+  stream.team().parallel_for(
+      product.num_tiles(args.c.rows, args.c.cols, k),
+      [&](int64_t tile, int) { product.multiply_tile(tile, stream.team().size()); });
+}
+
 template <typename P>
 void run(Stream& stream, const MatmulArgs& args) {
-  const int64_t k = inner_extent(args);
   using T = typename P::Element;
-  if (is_product_of_few_rows<T>(args, k)) return multiply_few_rows<T>(stream, args, k);
+  const int64_t k = inner_extent(args);
   const bool serial = 2.0 * double(args.c.rows) * double(args.c.cols) * double(k) < P::kSerialFlops;
+  if ((args.c.rows == 1 || !serial) && FewRowsProduct<T>::is_one(args, k) &&
+      fit_into_workspace(FewRowsProduct<T>::num_steps(args.c.rows, k))) {
+    return multiply_few_rows<T>(stream, args, k);
+  }
   const Tiling tiling = choose_tiling({.rows = args.c.rows,
                                        .cols = args.c.cols,
                                        .steps = P::num_steps(k),

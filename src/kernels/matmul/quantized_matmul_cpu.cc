@@ -8,8 +8,9 @@
 namespace trireme::TRIREME_ISA {
 namespace {
 
-constexpr int64_t kBytesAhead =
-    2048;  // at least so far ahead is prefetched, in following rows, too
+// Bytes between what is multiplied and what is prefetched, at least. Beyond a row lies the next
+// one.
+constexpr int64_t kBytesAhead = 2048;
 constexpr int kBlocksAtOnce = 4;
 
 // Rows of w that are multiplied at once by a single row of x, because a multiply-add of a chain of
@@ -187,10 +188,10 @@ void unpack(Stream& stream, const QuantizedMatmulArgs& args) {
       stream, args.w.q_FC.rows, args.w.q_FC.cols, [&](int64_t begin, int64_t end, int) {
         for (int64_t f = begin; f < end; ++f) {
           const int8_t* const q_C = bytes_of_row(args.w, f);
-          const f16* const scale_FB = args.w.scale_FB.row<f16>(f);
+          const f16* const scale_B = args.w.scale_FB.row<f16>(f);
           T* const w_C = args.unpacked_FC.row<T>(f);
           for (int64_t c = 0; c < args.w.q_FC.cols; c += kLanes) {
-            store(w_C + c, load_int8(q_C + c) * broadcast(load_scalar(scale_FB + c / kScaleBlock)));
+            store(w_C + c, load_int8(q_C + c) * broadcast(load_scalar(scale_B + c / kScaleBlock)));
           }
         }
       });

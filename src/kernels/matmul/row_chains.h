@@ -62,8 +62,8 @@ TRIREME_INLINE Register add_dword(Register sum, const char* a, IntVector b,
   }
 }
 
-// As many rows of b as are multiplied together, kRowCols by one row of a and kPanelCols by a few.
-// They have k elements each, and the first `cols` of them exist.
+// Rows of b that are multiplied together: kRowCols by one row of a, kPanelCols by a few. They have
+// k elements each, and the first `cols` of them exist.
 template <typename T>
 struct RowsOfB {
   static constexpr int64_t kBlock = kBlockDwords * kStepElements<LoadedDword<T>>;  // of a row
@@ -197,7 +197,7 @@ TRIREME_INLINE void row_sums(const RowsOfB<T>& b, const uint32_t* steps, const T
 }
 
 // Loads the elements from `done` on of kPanelCols rows as a panel: [step][kPanelCols]. As many
-// bytes are prefetched from `later` on.
+// bytes as it loads are prefetched from `later` on.
 template <bool kIsWhole, typename T>
 TRIREME_INLINE void load_panel(const RowsOfB<T>& b, int64_t done, const T* later, uint32_t* panel) {
   using Dword = LoadedDword<T>;

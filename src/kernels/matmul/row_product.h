@@ -47,24 +47,54 @@ void fill_steps(const T* a, int64_t count, uint32_t* steps) {
   }
 }
 
-// Writes all rows of a block by block: [block of k][row][step], so that a block is read in the
-// order of memory.
+// A product of few rows. Threads take its tiles, which are columns of c, once `fill` has written
+// the rows of a to `steps`: [block of k][row][step], so that a block is read in the order of
+// memory.
 template <typename T>
-void fill_blocks(const MatmulArgs& args, int64_t k, uint32_t* steps) {
+struct FewRowsProduct {
+  MatmulArgs args;
+  int64_t k;
+  uint32_t* steps;
+
+  static bool is_one(const MatmulArgs& args, int64_t k) {
+    return args.form == MatmulForm::NT && args.c.rows <= kMostRowsPerBlock &&
+           args.write == Write::Overwrite && k > 0;
+  }
+  static int64_t num_steps(int64_t rows, int64_t k) {
+    return rows * num_steps_of(k, RowsOfB<T>::kBlock) * kStepsOfBlock<T>;
+  }
+  static int64_t tile_cols(int64_t rows, int64_t k) {  // rows > 0
+    const int64_t bytes_of_cols = rows * kRowCols * k * int64_t{sizeof(T)};
+    return std::max<int64_t>(1, kRowTileBytes / bytes_of_cols) * kRowCols;
+  }
+  static int64_t num_tiles(int64_t rows, int64_t cols, int64_t k) {
+    if (rows == 0) return 0;
+    const int64_t width = tile_cols(rows, k);
+    return (cols + width - 1) / width;
+  }
+
+  void fill() const;
+  // tiles_later: from a tile to that which its thread is likely to take next.
+  void multiply_tile(int64_t tile, int64_t tiles_later) const;
+};
+
+template <typename T>
+void FewRowsProduct<T>::fill() const {
+  uint32_t* to = steps;
   for (int64_t done = 0; done < k; done += RowsOfB<T>::kBlock) {
     const int64_t count = std::min(RowsOfB<T>::kBlock, k - done);
-    for (int64_t row = 0; row < args.c.rows; ++row, steps += kStepsOfBlock<T>) {
-      fill_steps(args.a.row<const T>(row) + done, count, steps);
+    for (int64_t row = 0; row < args.c.rows; ++row, to += kStepsOfBlock<T>) {
+      fill_steps(args.a.row<const T>(row) + done, count, to);
     }
   }
 }
 
-// `cols_later`: from the columns of a tile to those that its thread is likely to take next.
 template <typename T>
-void multiply_columns(const MatmulArgs& args, int64_t k, const uint32_t* steps, int64_t begin,
-                      int64_t end, int64_t cols_later) {
+void FewRowsProduct<T>::multiply_tile(int64_t tile, int64_t tiles_later) const {
+  const int64_t cols_of_tile = tile_cols(args.c.rows, k);
+  const int64_t end = std::min((tile + 1) * cols_of_tile, args.c.cols);
   const int64_t width = args.c.rows == 1 ? kRowCols : kPanelCols;
-  for (int64_t col = begin; col < end; col += width) {
+  for (int64_t col = tile * cols_of_tile; col < end; col += width) {
     const ProductBlock block{.row = 0,
                              .rows = args.c.rows,
                              .row_in_tile = 0,
@@ -75,7 +105,7 @@ void multiply_columns(const MatmulArgs& args, int64_t k, const uint32_t* steps, 
     alignas(64) float sums[std::max(kRowCols, kMostRowsPerBlock * kPanelCols)];
     alignas(64) float bias[std::max(kRowCols, kPanelCols)];
     const RowsOfB<T> b{args.b.row<const T>(col), args.b.stride, block.cols, k};
-    const T* const later = args.b.row<const T>(col + cols_later);
+    const T* const later = args.b.row<const T>(col + tiles_later * cols_of_tile);
     if (kMostRowsPerBlock == 1 || block.rows == 1) {
       const WithoutDenormals mode(kInChunks<T>);
       row_sums<T>(b, steps, later, sums);
@@ -87,31 +117,8 @@ void multiply_columns(const MatmulArgs& args, int64_t k, const uint32_t* steps, 
   }
 }
 
-template <typename T>
-int64_t bytes_of_blocks(int64_t rows, int64_t k) {
-  return rows * num_steps_of(k, RowsOfB<T>::kBlock) * kStepsOfBlock<T> * int64_t{sizeof(uint32_t)};
-}
-
-// True for the products that multiply_few_rows makes.
-template <typename T>
-bool is_product_of_few_rows(const MatmulArgs& args, int64_t k) {
-  return args.form == MatmulForm::NT && args.c.rows <= kMostRowsPerBlock &&
-         args.write == Write::Overwrite && k > 0 &&
-         bytes_of_blocks<T>(args.c.rows, k) <= kWorkspaceBytesPerThread;
-}
-
-template <typename T>
-void multiply_few_rows(Stream& stream, const MatmulArgs& args, int64_t k) {
-  uint32_t* const steps = reinterpret_cast<uint32_t*>(stream.workspace(0));
-  fill_blocks<T>(args, k, steps);
-  const int64_t bytes_of_cols = args.c.rows * kRowCols * k * int64_t{sizeof(T)};
-  const int64_t grain = std::max<int64_t>(1, kRowTileBytes / bytes_of_cols) * kRowCols;
-  const int64_t N = args.c.cols;
-  stream.team().parallel_for((N + grain - 1) / grain, [&](int64_t tile, int) {
-    const int64_t begin = tile * grain;
-    multiply_columns<T>(args, k, steps, begin, std::min(begin + grain, N),
-                        stream.team().size() * grain);
-  });
+TRIREME_INLINE bool fit_into_workspace(int64_t num_steps) {
+  return num_steps * int64_t{sizeof(uint32_t)} <= kWorkspaceBytesPerThread;
 }
 
 }  // namespace

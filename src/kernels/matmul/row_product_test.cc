@@ -28,7 +28,8 @@ TEST(RowProduct, ARowHasTheBitsThatItHasBesideOthers) {
         for (bool is_extreme : {false, true}) {
           SCOPED_TRACE(std::string(name_of(isa)) + " " + std::string(name_of(dtype)) + ", k " +
                        std::to_string(k) + (is_extreme ? ", extreme" : ""));
-          constexpr int64_t kRows = 18, kCols = 53;  // more rows than share blocks of b
+          // More rows than share blocks of b, and columns for which few rows are no small product.
+          constexpr int64_t kRows = 18, kCols = 1061;
           RandomMatrix a(dtype, kRows, k, 3, 1), b(dtype, kCols, k, 5, 2),
               bias(dtype, 1, kCols, 0, 3);
           if (is_extreme && dtype != DType::F16) {
