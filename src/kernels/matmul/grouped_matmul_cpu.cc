@@ -1,6 +1,6 @@
 #include "kernels/kernels_cpu.h"
+#include "kernels/matmul/few_rows_product.h"
 #include "kernels/matmul/product_of.h"
-#include "kernels/matmul/row_product.h"
 
 namespace trireme::TRIREME_ISA {
 namespace {

@@ -8,7 +8,7 @@
 namespace trireme {
 
 // Bytes of a weight that a thread takes at a time where a product has one row, as in generation.
-// A product of few rows divides them by its rows (row_product.h), but not one in q8_0.
+// A product of R rows divides this number by R (few_rows_product.h). A product in q8_0 does not.
 inline constexpr int64_t kRowTileBytes = int64_t{128} << 10;
 
 // Which operands are stored transposed. N means stored as the product reads it, T means transposed.

@@ -191,7 +191,7 @@ TRIREME_INLINE void row_sums(const RowsOfB<T>& b, const uint32_t* steps, const T
   }
 #pragma GCC unroll 4
   for (int64_t i = 0; i < kRowChains; ++i) {
-    asm volatile("" : "+v"(sum[i]));  // complete before MXCSR changes (row_product.h)
+    asm volatile("" : "+v"(sum[i]));  // complete before MXCSR changes (few_rows_product.h)
     store_register(sums + i * kRegisterLanes, sum[i]);
   }
 }

@@ -20,7 +20,7 @@ void make_extreme(RandomMatrix& x) {
 }
 
 // A token that is generated alone must see what it would see in a prompt, and beside other prompts.
-TEST(RowProduct, ARowHasTheBitsThatItHasBesideOthers) {
+TEST(FewRowsProduct, ARowHasTheBitsThatItHasBesideOthers) {
   TestStream threads(2);
   for (Isa isa : supported_isas()) {
     for (DType dtype : {DType::F32, DType::BF16, DType::F16}) {
@@ -58,7 +58,7 @@ TEST(RowProduct, ARowHasTheBitsThatItHasBesideOthers) {
 }
 
 // 16 such rows do not fit into the workspace of a thread, but 15 do.
-TEST(RowProduct, ALongRowHasTheBitsThatItHasBesideOthers) {
+TEST(FewRowsProduct, ALongRowHasTheBitsThatItHasBesideOthers) {
   TestStream threads(2);
   constexpr int64_t kRows = 17, kCols = 17, k = 65601;
   for (Isa isa : supported_isas()) {
